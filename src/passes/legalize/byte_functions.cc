@@ -1,4 +1,5 @@
-// Functions of one 8-bit value that a graph computes by several nodes, such as x * sigmoid(x), as lookup tables.
+// Functions of one 8-bit value that a graph computes by several nodes, such as x * sigmoid(x) or a GELU between
+// DequantizeLinear and QuantizeLinear, as lookup tables.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -20,8 +21,18 @@ struct ByteFunction {
   int nodes = 0;          ///< that compute it
 };
 
+bool is_ranked_tensor(const ValueType& t) { return t.kind == ValueType::Kind::kTensor && t.ranked; }
+/// True if a table can have results of the type, or be asked for them: 8 bits, quantized per tensor or integers.
 bool is_byte(const ValueType& t) {
-  return t.kind == ValueType::Kind::kTensor && is_8bit(t.dtype) && is_per_tensor(t.quant) && t.ranked;
+  return is_ranked_tensor(t) && is_8bit(t.dtype) && (!t.quant || is_per_tensor(t.quant));
+}
+bool is_real_tensor(const ValueType& t) { return is_ranked_tensor(t) && t.dtype == DType::kF32 && !t.quant; }
+
+/// True if the operator computes element by element.
+bool is_elementwise(Op op) {
+  constexpr Op kOperators[] = {Op::kUnary,   Op::kBinary,         Op::kQuantize,        Op::kDequantize,
+                               Op::kBitCast, Op::kQuantizeLinear, Op::kDequantizeLinear};
+  return std::ranges::find(kOperators, op) != std::end(kOperators);
 }
 
 /// Every byte in order, as values of that type.
@@ -40,7 +51,8 @@ class ByteTabulator {
     for (size_t k = 0; k < g_.nodes.size(); ++k) {
       auto f = function(g_.nodes[k]);
       if (!f) continue;
-      if (f->nodes > 1 || g_.nodes[k].op == Op::kBinary) {
+      const bool by_table = is_byte(g_.value(g_.nodes[k].outputs[0]).type) && g_.nodes[k].op != Op::kBitCast;
+      if (by_table && (f->nodes > 1 || g_.nodes[k].op == Op::kBinary)) {
         g_.nodes[k] = table(g_.nodes[k], *f);
         changed = true;
       }
@@ -52,25 +64,26 @@ class ByteTabulator {
  private:
   /// The function that a node's output is; nullopt where it depends on more than one 8-bit value, or on its place.
   std::optional<ByteFunction> function(const Node& n) const {
-    if (n.op != Op::kUnary && n.op != Op::kBinary && n.op != Op::kQuantize) return std::nullopt;
-    if (n.outputs.size() != 1 || n.outputs[0] == kNoValue || !is_byte(g_.value(n.outputs[0]).type)) return std::nullopt;
-    const Shape& shape = g_.value(n.outputs[0]).type.shape;
+    if (!is_elementwise(n.op) || n.outputs.size() != 1 || n.outputs[0] == kNoValue) return std::nullopt;
+    const ValueType& type = g_.value(n.outputs[0]).type;
+    if (!is_byte(type) && !is_real_tensor(type)) return std::nullopt;
     ByteFunction f;
-    f.nodes = 1;
+    f.nodes = n.op == Op::kBitCast ? 0 : 1;
     std::vector<Datum> in;
     for (const ValueId id : n.inputs) {
       if (id == kNoValue) return std::nullopt;
       const Value& v = g_.value(id);
       if (v.constant) {
-        if (v.constant->elements() != 1 || v.constant->rank() > 1 || v.constant->rank() > shape.rank())
+        if (v.constant->elements() != 1 || v.constant->rank() > 1 || v.constant->rank() > type.shape.rank())
           return std::nullopt;
         in.emplace_back(*v.constant);
         continue;
       }
-      if (!is_byte(v.type) || v.type.shape != shape) return std::nullopt;
+      if (!is_ranked_tensor(v.type) || v.type.shape != type.shape) return std::nullopt;
       const ByteFunction* before =
           static_cast<size_t>(id) < functions_.size() ? &functions_[static_cast<size_t>(id)] : nullptr;
       const bool is_function = before && before->of != kNoValue;
+      if (!is_function && !is_byte(v.type)) return std::nullopt;
       const ValueId of = is_function ? before->of : id;
       if (f.of != kNoValue && f.of != of) return std::nullopt;
       f.of = of;
@@ -78,7 +91,6 @@ class ByteTabulator {
       in.emplace_back(is_function ? before->results : all_bytes(v.type));
     }
     if (f.of == kNoValue) return std::nullopt;
-    const ValueType& type = g_.value(n.outputs[0]).type;
     Tensor out(type.dtype, Shape{256});
     out.set_quant(type.quant);
     auto made = run_reference(n, std::move(in), {out});

@@ -66,6 +66,41 @@ TEST(ByteFunctions, BecomeTables) {
             (std::vector<Op>{Op::kTableFind}));
 }
 
+/// A GELU as quantizers leave it: the error function between DequantizeLinear and QuantizeLinear, the rest on bytes.
+TEST(ByteFunctions, GoThroughRealNumbers) {
+  ByteGraph g;
+  Builder& b = g.builder;
+  const auto scalar = [&](DType dtype, double v) { return b.constant("", test::random_tensor(dtype, {}, v, v, 1)); };
+  const auto add = [&](Op op, AttrsPtr attrs, std::vector<ValueId> in, ValueType type) {
+    const ValueId y = b.value("", std::move(type));
+    EXPECT_TRUE(b.node_to(op, std::move(attrs), std::move(in), {y}).ok());
+    return y;
+  };
+  const ValueType real = ValueType::tensor(DType::kF32, Shape{3, 100}), raw = ValueType::tensor(DType::kI8, {3, 100});
+  QuantizeLinearAttrs to_real, to_bytes;
+  to_real.to = DType::kF32;
+  to_bytes.to = DType::kI8;
+  const ValueId bytes = add(Op::kBitCast, make_attrs<CastAttrs>(DType::kI8), {g.x}, raw);
+  const ValueId x = add(Op::kDequantizeLinear, make_attrs<QuantizeLinearAttrs>(to_real),
+                        {bytes, scalar(DType::kF32, 0.05), scalar(DType::kI8, 3)}, real);
+  const ValueId half = add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kDiv), {x, scalar(DType::kF32, 1.414)}, real);
+  const ValueId erf = add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kErf), {half}, real);
+  const ValueId stored = add(Op::kQuantizeLinear, make_attrs<QuantizeLinearAttrs>(to_bytes),
+                             {erf, scalar(DType::kF32, 1.0 / 128), scalar(DType::kI8, 0)}, raw);
+  const ValueId again = add(Op::kBitCast, make_attrs<CastAttrs>(DType::kI8), {stored}, ByteGraph::type(1.0f / 128, 0));
+  EXPECT_EQ(g.tabulated(g.binary(Binary::kMul, g.x, again)), (std::vector<Op>{Op::kTableFind}));
+}
+
+TEST(ByteFunctions, StayWhereRealNumbersComeOut) {
+  ByteGraph g;
+  const ValueId y = g.builder.value("", ValueType::tensor(DType::kF32, Shape{3, 100}));
+  EXPECT_TRUE(g.builder.node_to(Op::kDequantize, make_attrs<NoAttrs>(), {g.x}, {y}).ok());
+  const ValueId z = g.builder.value("", ValueType::tensor(DType::kF32, Shape{3, 100}));
+  EXPECT_TRUE(g.builder.node_to(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kErf), {y}, {z}).ok());
+  g.builder.graph().outputs = {z};
+  EXPECT_EQ(tabulate_byte_functions(g.module)->graphs[0].nodes.size(), 2u);
+}
+
 TEST(ByteFunctions, OfTwoValuesStay) {
   ByteGraph g;
   const ValueId other = g.builder.input("other", ByteGraph::type(0.05f, 3));
