@@ -96,11 +96,15 @@ class QuantizationFuser {
     const Quantized* s = quantized(n, i);
     return s && is_8bit(g_.value(s->id).type.dtype) ? s : nullptr;
   }
+  /// True if the operator gives on integers what it gives on their real values, in the parameters of input 0.
+  static bool is_transparent(const Node& n) {
+    return (op_info(n.op).flags & kQuantTransparent) != 0 || n.op == Op::kGather;
+  }
   /// Number of leading inputs that must be 8-bit quantized.
   static size_t operands(const Node& n) {
     const OpInfo& info = op_info(n.op);
     if (info.max_inputs == kMany) return n.inputs.size();
-    return info.flags & kQuantTransparent ? 1 : static_cast<size_t>(info.min_inputs);
+    return is_transparent(n) ? 1 : static_cast<size_t>(info.min_inputs);
   }
   bool per_tensor_operands(const Node& n) const {
     for (size_t i = 0; i < operands(n); ++i) {
@@ -162,7 +166,7 @@ class QuantizationFuser {
   }
   /// True if a kernel runs `n` on quantized values with a result of type y.
   bool fits(const Node& n, const ValueType& y) const {
-    if (op_info(n.op).flags & kQuantTransparent) return keeps_quant_params(n, y);
+    if (is_transparent(n)) return keeps_quant_params(n, y);
     switch (n.op) {
       case Op::kConv:
       case Op::kConvTranspose: {

@@ -1,11 +1,15 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ops/conv/conv.h"
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"
 #include "ops/pool/pool.h"
+#include "passes/passes.h"
 #include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
@@ -100,6 +104,20 @@ TEST(FuseQuantization, DynamicProducts) {
   const ValueId a = g.rounded(g.builder.input("x", ValueType::tensor(DType::kF32, x.shape())), 0.01f, 128);
   const ValueId y = g.rounded(g.node(Op::kMatMul, make_attrs<MatMulAttrs>(), {a, a}), 0.03f, 120);
   check(g, y, x, {"matmul_i8_dynamic"}, 0.0301);
+}
+
+TEST(FuseQuantization, GathersMoveIntegers) {
+  QdqGraph g;
+  const Tensor x = random_tensor(DType::kF32, {6, 40}, -1, 1, 1);
+  const ValueId a = g.rounded(g.builder.input("x", ValueType::tensor(DType::kF32, x.shape())), 0.01f, 128);
+  const ValueId rows = g.builder.constant("", test::i64({2, 0, 5}));
+  const ValueId y = g.rounded(g.node(Op::kGather, make_attrs<GatherAttrs>(), {a, rows}), 0.01f, 128);
+  check(g, y, x, {"gather"}, 1e-6);
+  fuse_quantization(g.module->graphs[0]);
+  const auto& nodes = g.module->graphs[0].nodes;
+  const auto gather = std::ranges::find(nodes, Op::kGather, &Node::op);
+  ASSERT_NE(gather, nodes.end());
+  EXPECT_EQ(g.module->graphs[0].value(gather->inputs[0]).type.dtype, DType::kU8);
 }
 
 TEST(FuseQuantization, TransposedConvolutions) {
