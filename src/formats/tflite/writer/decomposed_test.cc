@@ -239,6 +239,18 @@ TEST(TfliteDecomposed, Selections) {
                        {boxes, scores, i64({4}), floats({1}, {0.3}), floats({1}, {0.2})},
                        {2, 3, 4}});
     expect_decomposed({"without", Op::kNonMaxSuppression, attrs, {boxes, scores, i64({20})}, {2}});
+    const Tensor equal = test::random_tensor(DType::kI32, Shape{2, 3, 9}, 0, 2, 4);
+    Tensor levels(DType::kF32, equal.shape());
+    for (int64_t i = 0; i < levels.elements(); ++i)
+      levels.data<float>()[i] = static_cast<float>(equal.data<int32_t>()[i]);
+    expect_decomposed(
+        {"equal scores", Op::kNonMaxSuppression, attrs, {boxes, levels, i64({4}), floats({1}, {0.3})}, {2, 3}});
+    // Boxes without a height overlap nothing.
+    Tensor flat = boxes;
+    for (int64_t i = 0; i < flat.elements(); i += 8)
+      flat.data<float>()[i + 2] = center ? flat.data<float>()[i + 2] : flat.data<float>()[i];
+    for (int64_t i = 0; center && i < flat.elements(); i += 8) flat.data<float>()[i + 3] = 0;
+    expect_decomposed({"flat", Op::kNonMaxSuppression, attrs, {flat, scores, i64({20})}, {2}});
   }
 }
 

@@ -1,4 +1,6 @@
 // Look-ups, scattering, sorting, selection of boxes, random numbers, spectra, strings.
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -282,8 +284,12 @@ namespace {
 
 /// Boxes and classes whose selections are written one after the other.
 constexpr int64_t kMaxSelections = 1024;
+/// Boxes of one class: twice their number is exact in float32.
+constexpr int64_t kMaxBoxes = 1 << 22;
 
-/// Corners (y1, x1, y2, x2), least first, of boxes [batch, n, 4].
+/// Corners (y1, x1, y2, x2), least first, of boxes [batch, n, 4]. A box without area overlaps no other, but TFLite
+/// would select it again and again, since it does not overlap itself: one with an area far from all others takes its
+/// place.
 int ordered_corners(OpWriter& w, bool center) {
   SubgraphWriter& s = w.subgraph();
   const int boxes = w.real(0);
@@ -298,18 +304,44 @@ int ordered_corners(OpWriter& w, bool center) {
     low = w.sub(middle, half);
     high = w.add(middle, half);
   }
-  return s.add(Code::CONCATENATION, {w.binary(Code::MINIMUM, low, high), w.binary(Code::MAXIMUM, low, high)},
-               DType::kF32, concat_options(2));
+  const int first = w.binary(Code::MINIMUM, low, high), last = w.binary(Code::MAXIMUM, low, high);
+  const int corners = s.add(Code::CONCATENATION, {first, last}, DType::kF32, concat_options(2));
+  const int area = w.reduce(Code::REDUCE_PROD, w.sub(last, first), {2}, true);
+  constexpr float kFar = 1e30f;
+  const int64_t n = w.in_type(0).shape[1];
+  Tensor apart(DType::kF32, Shape{n, 4});
+  for (int64_t i = 0; i < n; ++i) {
+    const auto row = static_cast<float>(2 * i);
+    std::ranges::copy(std::array{row, kFar, row + 1, 2 * kFar}, apart.data<float>() + 4 * i);
+  }
+  return w.select(w.compare(Code::GREATER, area, s.f32(0)), corners, s.constant(std::move(apart)));
 }
 
-/// Rows (batch, class, box) of all selections, one NON_MAX_SUPPRESSION_V4 for each class of each batch. That operator
-/// may select a box without area more than once.
+/// Boxes of each class by falling scores, equal ones by their places, as ONNX's operator takes them.
+struct RankedBoxes {
+  int places = -1;  ///< int32 [batch, classes, n]
+  int scores =
+      -1;  ///< [batch, classes, n]: n of the first, 1 of the last; less than 0 of one at or below the threshold
+};
+
+RankedBoxes ranked_boxes(OpWriter& w, int scores, int64_t n) {
+  SubgraphWriter& s = w.subgraph();
+  const int values = s.add_tensor({.dtype = DType::kF32}), places = s.add_tensor({.dtype = DType::kI32});
+  s.add_to(Code::TOPK_V2, {scores, s.i32_scalar(n)}, {values, places});
+  std::vector<float> falling(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) falling[static_cast<size_t>(i)] = static_cast<float>(n - i);
+  const int least = w.has(4) ? s.reshape(w.real(4), {}) : s.f32(std::numeric_limits<float>::lowest());
+  const int counts = w.compare(Code::GREATER, values, least);
+  return {places, w.select(counts, f32_table(s, falling, Shape{n}), s.f32(-1))};
+}
+
+/// Rows (batch, class, box) of all selections, one NON_MAX_SUPPRESSION_V4 for each class of each batch.
 bool write_onnx_selection(OpWriter& w) {
   SubgraphWriter& s = w.subgraph();
   const ValueType &boxes = w.in_type(0), &scores = w.in_type(1);
   if (!boxes.is_static() || !scores.is_static() || !w.has(2) || !w.unquantized()) return false;
   const int64_t batch = boxes.shape[0], n = boxes.shape[1], classes = scores.shape[1];
-  if (batch * classes > kMaxSelections || batch * classes < 1) return false;
+  if (batch * classes > kMaxSelections || batch * classes < 1 || n < 1 || n > kMaxBoxes) return false;
   const auto most = w.number(2);
   int count = -1;
   if (most)
@@ -328,19 +360,24 @@ bool write_onnx_selection(OpWriter& w) {
     const int next = w.mul(s.reshape(w.real(3), {}), s.f32(1 + std::ldexp(1.0, -23)));
     overlap = w.binary(Code::MINIMUM, w.add(next, s.f32(kLeast)), s.f32(1));
   }
-  const int least = w.has(4) ? s.reshape(w.real(4), {}) : s.f32(std::numeric_limits<float>::lowest());
+  const RankedBoxes ranked = ranked_boxes(w, all, n);
   std::vector<int> rows;
+  const auto of_class = [&](int x, int64_t b, int64_t c) {
+    return s.reshape(s.add(Code::SLICE, {x, s.i32({b, c, 0}), s.i32({1, 1, -1})}, s.at(x).dtype), {n});
+  };
   for (int64_t b = 0; b < batch; ++b) {
     const int own = s.reshape(s.add(Code::SLICE, {corners, s.i32({b, 0, 0}), s.i32({1, -1, -1})}, DType::kF32), {n, 4});
     for (int64_t c = 0; c < classes; ++c) {
-      const int of_class = s.add(Code::SLICE, {all, s.i32({b, c, 0}), s.i32({1, 1, -1})}, DType::kF32);
+      const int order = of_class(ranked.places, b, c), score = of_class(ranked.scores, b, c);
+      const int sorted = s.add(Code::GATHER, {own, order}, DType::kF32, gather_options(0));
       const int selected = s.add_tensor({.dtype = DType::kI32}), valid = s.add_tensor({.dtype = DType::kI32});
-      s.add_to(Code::NON_MAX_SUPPRESSION_V4, {own, s.reshape(of_class, {n}), count, overlap, least}, {selected, valid});
+      s.add_to(Code::NON_MAX_SUPPRESSION_V4, {sorted, score, count, overlap, s.f32(0)}, {selected, valid});
       const int kept = s.add(Code::SLICE, {selected, s.i32({0}), s.reshape(valid, {1})}, DType::kI32);
+      const int box = s.add(Code::GATHER, {order, kept}, DType::kI32, gather_options(0));
       Tensor widths(DType::kI32, Shape{2, 2});
       std::fill_n(widths.data<int32_t>(), 4, 0);
       widths.data<int32_t>()[2] = 2;
-      const int wide = s.add(Code::PAD, {s.reshape(kept, {-1, 1}), s.constant(std::move(widths))}, DType::kI32);
+      const int wide = s.add(Code::PAD, {s.reshape(box, {-1, 1}), s.constant(std::move(widths))}, DType::kI32);
       rows.push_back(b == 0 && c == 0 ? wide : w.add(wide, s.i32({b, c, 0})));
     }
   }
