@@ -39,6 +39,13 @@ QuantPtr permuted(const QuantPtr& quant, const std::vector<int64_t>& perm) {
   return q;
 }
 
+/// True if the scales of two per-tensor quantizations differ, by a factor that LiteRT's delegate takes in a product.
+bool rescales(const QuantPtr& from, const QuantPtr& to) {
+  if (!is_per_tensor(from) || !is_per_tensor(to) || from->scale() == to->scale()) return false;
+  const float factor = from->scale() / to->scale();
+  return factor >= 0x1p-16f && factor < 256;
+}
+
 /// The parameters of an int8 value that has 128 less in each element.
 QuantPtr shifted(const QuantPtr& quant) {
   auto q = std::make_shared<Quantization>(*quant);
@@ -167,6 +174,17 @@ int SubgraphWriter::dequantize(int x) {
 
 int SubgraphWriter::quantize(int x, DType dtype, const QuantPtr& quant) {
   if (at(x).dtype == dtype && same_quant_params(at(x).quant, quant)) return x;
+  if (file_.prefer_int8 && at(x).dtype == DType::kI8 && dtype == DType::kI8 && rescales(at(x).quant, quant)) {
+    // LiteRT's delegate takes factors of 8 bits for QUANTIZE, and float32 ones for products.
+    Tensor one(DType::kI8, Shape{});
+    set_int(one, 0, 1);
+    Quantization unit;
+    unit.scales = {1};
+    unit.zero_points = {0};
+    one.set_quant(std::make_shared<const Quantization>(std::move(unit)));
+    return add(tfl::BuiltinOperator::MUL, {x, constant(std::move(one))}, dtype,
+               arithmetic_options(tfl::BuiltinOperator::MUL, {}, false), quant);
+  }
   return add(tfl::BuiltinOperator::QUANTIZE, {x}, dtype, {}, quant);
 }
 
