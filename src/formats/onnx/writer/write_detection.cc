@@ -45,7 +45,7 @@ class Postprocess {
   Name i64(int64_t value) { return n_.i64({value}); }
   Name length(Name x) { return n_.slice(op("Shape", {x}), 0, 1, 0); }
   Name column(Name rows, int64_t k) { return n_.squeeze(n_.slice(rows, k, k + 1, 1), {1}); }
-  Name picked(Name x, Name places) { return n_.op("Gather", {x, places}, {{"axis", int64_t{0}}}); }
+  Name gathered(Name x, Name places) { return n_.op("Gather", {x, places}, {{"axis", int64_t{0}}}); }
 
   /// Corners (y1, x1, y2, x2) [1, n, 4] of boxes, whose encodings count from anchors: centre y, centre x, height,
   /// width.
@@ -76,8 +76,8 @@ class Postprocess {
     const Name values = op("GatherND", {of_class, rows});
     const Name count = op("Min", {i64(a_.max_detections), length(rows)});
     const auto best = n_.ops("TopK", {values, count}, 2, {{"axis", int64_t{0}}});
-    const Name boxes = picked(n_.squeeze(boxes_, {0}), picked(column(rows, 2), best[1]));
-    bind(boxes, picked(column(rows, 1), best[1]), best[0], count);
+    const Name boxes = gathered(n_.squeeze(boxes_, {0}), gathered(column(rows, 2), best[1]));
+    bind(boxes, gathered(column(rows, 1), best[1]), best[0], count);
   }
 
   /// Boxes by their best class; each with its best classes.
@@ -85,8 +85,8 @@ class Postprocess {
     const int64_t k = std::min(a_.max_classes_per_detection, a_.classes), none = a_.max_classes_per_detection - k;
     const Name best = n_.unsqueeze(n_.reduce("ReduceMax", scores, {2}, false), {1});
     const Name places = column(suppressed(best, a_.max_detections), 2);
-    const auto own = n_.ops("TopK", {picked(n_.squeeze(scores, {0}), places), i64(k)}, 2, {{"axis", int64_t{1}}});
-    Name boxes = n_.unsqueeze(picked(n_.squeeze(boxes_, {0}), places), {1});
+    const auto own = n_.ops("TopK", {gathered(n_.squeeze(scores, {0}), places), i64(k)}, 2, {{"axis", int64_t{1}}});
+    Name boxes = n_.unsqueeze(gathered(n_.squeeze(boxes_, {0}), places), {1});
     if (k > 1) boxes = op("Tile", {boxes, n_.i64({1, k, 1})});
     // Places of classes that do not exist hold zeros.
     const auto filled = [&](Name x) { return none > 0 ? op("Pad", {x, n_.i64({0, 0, 0, none})}) : x; };

@@ -212,7 +212,9 @@ bool write_conv_transpose(OpWriter& w) {
     return s.add(Code::SLICE, {v, s.i32(p->begin), size}, dtype, {}, quant);
   };
   const bool integer_bias = !w.has(2) || is_integer(w.in_type(2).dtype);
-  if (a.groups == 1 && integer_bias && integer_operands(w, image.tensor, *filter)) {
+  // LiteRT's delegate rounds once, but takes constant sizes alone: where they are computed, float32 rounds once.
+  const bool rounds_once = s.at(sizes).contents || !s.file().prefer_int8;
+  if (a.groups == 1 && rounds_once && integer_bias && integer_operands(w, image.tensor, *filter)) {
     const auto [dtype, quant] = s.file_type(w.out_type(0));
     std::vector<int> in{sizes, *filter, image.tensor};
     if (w.has(2)) in.push_back(scaled_bias(s, w.in(2), image.tensor, *filter));

@@ -131,8 +131,10 @@ bool resize_image(OpWriter& w) {
   }
   auto [dtype, quant] = s.file_type(y);
   int image = first ? w.in_last(0) : w.in(0);
-  if (!same_type(x, y)) {
-    image = s.dequantize(image);
+  // Integers without a scale are cut off behind their interpolation.
+  const bool cut_off = !nearest && is_integer(x.dtype) && !x.quant && s.file().prefer_int8;
+  if (!same_type(x, y) || cut_off) {
+    image = cut_off ? s.cast(image, DType::kF32) : s.dequantize(image);
     dtype = DType::kF32;
     quant = nullptr;
   }
@@ -141,8 +143,8 @@ bool resize_image(OpWriter& w) {
                                      [=](auto& b) { return tfl::CreateResizeNearestNeighborOptions(b, align, half); })
                                : options_of<tfl::ResizeBilinearOptions>(
                                      [=](auto& b) { return tfl::CreateResizeBilinearOptions(b, align, half); });
-  const int z =
-      s.add(nearest ? Code::RESIZE_NEAREST_NEIGHBOR : Code::RESIZE_BILINEAR, {image, size}, dtype, options, quant);
+  int z = s.add(nearest ? Code::RESIZE_NEAREST_NEIGHBOR : Code::RESIZE_BILINEAR, {image, size}, dtype, options, quant);
+  if (cut_off) z = s.cast(z, s.file_type(y).first);
   first ? w.out_last(0, z) : w.out(0, z);
   return true;
 }

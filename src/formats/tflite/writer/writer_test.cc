@@ -10,6 +10,7 @@
 #include "ops/pool/pool.h"
 #include "ops/resize/resize.h"
 #include "tensor/numeric.h"
+#include "tests/support/op_case.h"
 #include "tests/support/written_model.h"
 
 namespace smelt {
@@ -113,6 +114,15 @@ TEST(TfliteWriter, QuantizedConvStaysInteger) {
   const Graph g = expect_same_as_tflite(one_node(Op::kConv, make_attrs<ConvAttrs>(a), x, {filter}, result), x);
   for (const Node& node : g.nodes) EXPECT_TRUE(node.op == Op::kConv || node.op == Op::kTranspose);
   for (const ValueId id : g.outputs) EXPECT_TRUE(g.value(id).type.quant);
+}
+
+TEST(TfliteWriter, InterpolatedIntegersAreCutOff) {
+  ResizeAttrs a;
+  a.mode = ResizeAttrs::Mode::kLinear;
+  a.coord = ResizeAttrs::Coord::kHalfPixel;
+  const Tensor x = test::random_tensor(DType::kU8, {1, 2, 5, 4}, 0, 255, 3), none;
+  const Tensor sizes = test::i64({1, 2, 10, 8});
+  expect_same_as_tflite(one_node(Op::kResize, make_attrs<ResizeAttrs>(a), x, {none, none, sizes}), x);
 }
 
 TEST(TfliteWriter, CubicResizeBecomesProducts) {
