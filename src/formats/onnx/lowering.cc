@@ -266,9 +266,10 @@ Status ModelLowering::lower_outputs(Scope& scope, const GraphProto& graph) {
       continue;
     }
     Value& v = b.graph().value(*id);
-    if (const auto type = value_type(info.type); type.ok() && type->kind == v.type.kind &&
-                                                 type->dtype != DType::kInvalid && v.type.dtype != DType::kInvalid &&
-                                                 type->dtype != v.type.dtype) {
+    const auto type = declared_type(info.type);
+    if (!type.ok()) return type.error().within(Cat("output ", i, " '", info.name, "'"));
+    if (type->kind == v.type.kind && type->dtype != DType::kInvalid && v.type.dtype != DType::kInvalid &&
+        type->dtype != v.type.dtype) {
       findings_.refusal = Finding::kDeclaredType;
       return InvalidModel("output ", i, " '", info.name, "' is declared ", to_string(type->dtype), " but is ",
                           to_string(v.type.dtype));
@@ -277,9 +278,9 @@ Status ModelLowering::lower_outputs(Scope& scope, const GraphProto& graph) {
     if (v.name != info.name || listed) {
       // Another value's name: an output is a value of its own.
       const bool tensor = v.type.kind == ValueType::Kind::kTensor;
-      ValueType type = v.type;
-      auto copy = tensor ? b.op_as(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kIdentity), {*id}, type)
-                         : b.op_as(Op::kOptionalGet, make_attrs<SequenceAttrs>(), {*id}, type);
+      ValueType made = v.type;
+      auto copy = tensor ? b.op_as(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kIdentity), {*id}, made)
+                         : b.op_as(Op::kOptionalGet, make_attrs<SequenceAttrs>(), {*id}, made);
       if (!copy.ok()) return copy.error().within(Cat("output ", i, " '", info.name, "'"));
       id = *copy;
       b.graph().value(*id).name = std::string(info.name);

@@ -1,6 +1,7 @@
 // Files that break a rule of ONNX's specification.
 #include <gtest/gtest.h>
 
+#include "base/cat.h"
 #include "smelt/model.h"
 #include "support/onnx_proto_writer.h"
 #include "support/tolerance_check.h"
@@ -105,6 +106,11 @@ TEST_F(OnnxValidity, OutputsAreWhatTheyAreDeclared) {
   ProtoWriter g;
   g.message(11, make_value("x", 1, {2})).message(12, make_value("x", 7, {2}));
   refused(make_model(g), "output 0 'x' is declared int64 but is float32");
+  for (const int64_t type : {27, 99999, -1}) {
+    ProtoWriter unknown;
+    unknown.message(11, make_value("x", 1, {2})).message(12, make_value("x", type, {2}));
+    refused(make_model(unknown), Cat("output 0 'x': element type code ", type));
+  }
 }
 
 TEST_F(OnnxValidity, Attributes) {
