@@ -38,7 +38,9 @@ def zero(random, dtype):
 
 
 def scale_of_sums(random, x_scale, w_scales, depth):
-    return np.float32(np.sqrt(depth) * 74 * 74 * float(x_scale) * float(np.mean(w_scales)) / 40 * random.uniform(0.7, 1.5))
+    return np.float32(
+        np.sqrt(depth) * 74 * 74 * float(x_scale) * float(np.mean(w_scales)) / 40 * random.uniform(0.7, 1.5)
+    )
 
 
 def weights(random, w_type, shape, channels):
@@ -79,7 +81,9 @@ def qlinear_matmul(x_type, w_type, per_channel, random):
 def qdq(op, dtype, random):
     """Conv or MatMul between Q/DQ pairs, a weight scale a channel."""
     depth, out = 16, 32
-    w_shape, shape, axis = ((out, depth, 3, 3), [1, depth, 40, 40], 0) if op == "Conv" else ((depth, out), [400, depth], 1)
+    w_shape, shape, axis = (
+        ((out, depth, 3, 3), [1, depth, 40, 40], 0) if op == "Conv" else ((depth, out), [400, depth], 1)
+    )
     x_scale, w_scales = scale(random), scale(random, 0.001, 0.05, out)
     constants = {
         "xs": x_scale,

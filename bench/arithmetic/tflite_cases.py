@@ -100,7 +100,9 @@ def weighted(kind, x_type, bias_type, per_channel, random):
     w_zero = int(random.integers(1, 256)) if w_type == "uint8" else 0
     w = m.tensor(w_type, shape, w_scales, w_zero, 3 if kind == "DEPTHWISE_CONV_2D" else 0, weights)
     b = m.tensor(bias_type, [out], x_scale * w_scales, data=bias)
-    y = m.tensor(x_type, y_shape, scale_of_products(random, x_scale, w_scales, depth, x_type), zero_point(random, x_type))
+    y = m.tensor(
+        x_type, y_shape, scale_of_products(random, x_scale, w_scales, depth, x_type), zero_point(random, x_type)
+    )
     code, inputs = getattr(Op, kind), [x, w, b]
     valid = {"padding": schema.Padding.VALID, "strideH": 1, "strideW": 1}
     if kind == "FULLY_CONNECTED":
@@ -189,7 +191,9 @@ def prelu(dtype, random):
     m = Model()
     x_scale = scale(random)
     x = m.tensor(dtype, [256, 256], x_scale, zero_point(random, dtype))
-    alpha = m.tensor(dtype, [256], scale(random, 0.002, 0.02), zero_point(random, dtype), 0, integers(random, dtype, 256))
+    alpha = m.tensor(
+        dtype, [256], scale(random, 0.002, 0.02), zero_point(random, dtype), 0, integers(random, dtype, 256)
+    )
     y = m.tensor(dtype, [256, 256], x_scale * np.float32(random.uniform(0.7, 2)), zero_point(random, dtype))
     return m.finish(Op.PRELU, [x, alpha], y), [integers(random, dtype, [256, 256])]
 
@@ -241,7 +245,9 @@ def resize(dtype, half_pixel, random):
 
 def concatenation(random):
     m = Model()
-    parts = [m.tensor("uint8", [1, 32, 32, 16], scale(random, 0.02, 0.05), zero_point(random, "uint8")) for _ in range(3)]
+    parts = [
+        m.tensor("uint8", [1, 32, 32, 16], scale(random, 0.02, 0.05), zero_point(random, "uint8")) for _ in range(3)
+    ]
     y = m.tensor("uint8", [1, 32, 32, 48], scale(random, 0.03, 0.06), zero_point(random, "uint8"))
     model = m.finish(Op.CONCATENATION, parts, y, "ConcatenationOptions", axis=3)
     return model, [integers(random, "uint8", [1, 32, 32, 16]) for _ in range(3)]
@@ -304,5 +310,7 @@ def cases():
     yield Case("CONCATENATION uint8", concatenation)
     for asymmetric in (False, True):
         for per_channel in (False, True):
-            text = ("rows with a zero point" if asymmetric else "symmetric rows") + (", a scale a channel" * per_channel)
+            text = ("rows with a zero point" if asymmetric else "symmetric rows") + (
+                ", a scale a channel" * per_channel
+            )
             yield Case(f"hybrid FULLY_CONNECTED, {text}", part(hybrid, asymmetric, per_channel))
