@@ -4,9 +4,11 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "ops/common/operands.h"
 #include "ops/core/op.h"
 #include "ops/detection/boxes.h"
 #include "ops/detection/detection.h"
+#include "ops/detection/postprocess.h"
 #include "ops/shape/rules.h"
 #include "tensor/numeric.h"
 
@@ -40,18 +42,14 @@ struct Detection {
   float score;
 };
 
-Result<std::vector<Box>> decode_boxes(const DetectionAttrs& a, const Tensor& encodings, const Tensor& anchors) {
-  const int64_t n = encodings.dim(1), width = encodings.dim(2);
-  std::vector<float> codes(static_cast<size_t>(encodings.elements())), around(static_cast<size_t>(anchors.elements()));
-  to_floats(encodings, codes.data());
-  to_floats(anchors, around.data());
+Result<std::vector<Box>> decode_boxes(const DetectionAttrs& a, const DetectionInputs& in) {
   const auto ys = static_cast<float>(a.y_scale), xs = static_cast<float>(a.x_scale);
   const auto hs = static_cast<float>(a.h_scale), ws = static_cast<float>(a.w_scale);
   std::vector<Box> boxes;
-  boxes.reserve(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n; ++i) {
-    const float* code = &codes[static_cast<size_t>(i * width)];
-    const float* anchor = &around[static_cast<size_t>(i * 4)];  // centre y, centre x, height, width
+  boxes.reserve(static_cast<size_t>(in.boxes));
+  for (int64_t i = 0; i < in.boxes; ++i) {
+    const float* code = in.codes + i * in.width;
+    const float* anchor = in.anchors + i * 4;  // centre y, centre x, height, width
     const float y = code[0] / ys * anchor[2] + anchor[0], x = code[1] / xs * anchor[3] + anchor[1];
     const float half_h = 0.5f * static_cast<float>(std::exp(code[2] / hs)) * anchor[2];
     const float half_w = 0.5f * static_cast<float>(std::exp(code[3] / ws)) * anchor[3];
@@ -184,21 +182,9 @@ Status infer_DetectionPostprocess(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_DetectionPostprocess(KernelContext& ctx) {
-  const auto& a = ctx.attrs<DetectionAttrs>();
-  const Tensor& scores = ctx.input(1);
-  Scene s;
-  SMELT_ASSIGN(s.boxes, decode_boxes(a, ctx.input(0), ctx.input(2)));
-  s.columns = scores.dim(2);
-  s.offset = s.columns - a.classes;
-  std::vector<float> converted;
-  if (scores.dtype() == DType::kF32) {
-    s.scores = scores.data<float>();
-  } else {
-    converted.resize(static_cast<size_t>(scores.elements()));
-    to_floats(scores, converted.data());
-    s.scores = converted.data();
-  }
+Status detect(KernelContext& ctx, const DetectionAttrs& a, const DetectionInputs& in) {
+  Scene s{.scores = in.scores, .columns = in.columns, .offset = in.columns - a.classes};
+  SMELT_ASSIGN(s.boxes, decode_boxes(a, in));
   SMELT_ASSIGN(const auto found, a.regular_nms ? regular(ctx, a, s) : fast(ctx, a, s));
   for (int i = 0; i < 4; ++i)
     if (ctx.wants(i) && ctx.output(i).bytes() > 0) std::memset(ctx.output(i).raw(), 0, ctx.output(i).bytes());
@@ -217,6 +203,21 @@ Status reference_DetectionPostprocess(KernelContext& ctx) {
   const auto count = static_cast<int64_t>(found.size()) / (a.regular_nms ? 1 : a.max_classes_per_detection);
   if (ctx.wants(3)) ctx.output(3).data<float>()[0] = static_cast<float>(count);
   return Ok();
+}
+
+Status reference_DetectionPostprocess(KernelContext& ctx) {
+  std::vector<float> values[3];
+  for (int i = 0; i < 3; ++i) {
+    values[i].resize(static_cast<size_t>(ctx.input(i).elements()));
+    SMELT_TRY(real_values(ctx.input(i), values[i].data()));
+  }
+  return detect(ctx, ctx.attrs<DetectionAttrs>(),
+                {.codes = values[0].data(),
+                 .scores = values[1].data(),
+                 .anchors = values[2].data(),
+                 .boxes = ctx.input(0).dim(1),
+                 .width = ctx.input(0).dim(2),
+                 .columns = ctx.input(1).dim(2)});
 }
 
 }  // namespace smelt
