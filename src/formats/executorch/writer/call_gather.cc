@@ -205,6 +205,29 @@ bool call_scatter_nd(CallWriter& w) {
   return w.out(0, p.reshape(w.call("aten::index_put", {x, places, updates, accumulate}), s));
 }
 
+/// Zeros with updates added.
+bool call_scatter_new(CallWriter& w) {
+  const Shape s = w.out_type(0).shape, tuples = w.in_type(0).shape;
+  if (tuples.rank() < 1 || tuples.back() < 1 || tuples.back() > s.rank() || s.elements() == 0 || w.out_type(0).quant)
+    return false;
+  PlanWriter& p = w.plan();
+  const int rows = row_numbers(w, 0, s, 0);
+  const Shape table = as_rows(s, static_cast<int>(tuples.back()));
+  const bool truth = w.out_type(0).dtype == DType::kBool;
+  const int updates = p.reshape(w.in(1), Shape{w.shape(rows)[0], table[1]});
+  const int zeros = p.constant(Tensor(w.out_type(0).dtype, table)), places = p.list({rows}, true);
+  return !truth && w.out(0, p.reshape(w.call("aten::index_put", {zeros, places, updates, p.boolean(true)}), s));
+}
+
+/// Rows of a table, dequantized if the table is quantized.
+bool call_embedding_lookup(CallWriter& w) {
+  const ValueType& table = w.in_type(1);
+  if (table.shape.rank() < 1 || (table.quant && !is_per_tensor(table.quant)) || w.out_type(0).quant) return false;
+  const int rows = look_up(w, w.in(1), w.cast(w.in(0), DType::kI64));
+  const int real = table.quant ? w.dequantized(rows, table.quant, table.dtype) : rows;
+  return w.out(0, w.plan().reshape(w.cast(real, w.out_type(0).dtype), w.out_type(0).shape));
+}
+
 bool call_grid_sample(CallWriter& w) {
   const auto& a = w.attrs<GridSampleAttrs>();
   if (w.rank(0) != 4 || w.in_type(0).dtype != w.in_type(1).dtype || w.in_type(0).quant) return false;
@@ -255,6 +278,21 @@ bool call_one_hot(CallWriter& w) {
   return w.out(0, w.select(hit, w.plan().reshape(on, Shape{}), w.plan().reshape(off, Shape{})));
 }
 
+namespace {
+
+/// The mean of integers, rounded towards zero.
+int whole_mean(CallWriter& w, int x, const std::vector<int64_t>& axes, bool keep) {
+  if (axes.empty()) return x;
+  double n = 1;
+  for (const int64_t d : axes) n *= static_cast<double>(w.shape(x)[static_cast<int>(d)]);
+  const int sum = w.reduce("sum", w.cast(x, DType::kI64), axes, keep), towards = w.plan().text("trunc");
+  const int mean =
+      w.plan().call("aten::div", "out_mode", {sum, w.number_like(sum, n), towards}, DType::kI64, w.shape(sum));
+  return w.cast(mean, w.dtype(x));
+}
+
+}  // namespace
+
 bool call_reduce(CallWriter& w) {
   const auto& a = w.attrs<ReduceAttrs>();
   const int rank = w.rank(0);
@@ -275,7 +313,7 @@ bool call_reduce(CallWriter& w) {
     case Reduction::kSum:
       return w.out(0, all("sum", x, keep));
     case Reduction::kMean:
-      return is_float(w.dtype(x)) && w.out(0, all("mean", x, keep));
+      return w.out(0, is_float(w.dtype(x)) ? all("mean", x, keep) : whole_mean(w, x, *axes, keep));
     case Reduction::kMax:
       return w.out(0, all("amax", x, keep));
     case Reduction::kMin:

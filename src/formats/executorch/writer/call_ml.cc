@@ -1,19 +1,13 @@
-// Linear models, support vector machines, decision trees and feature transforms of ai.onnx.ml as ATen calls.
+// Linear models, decision trees and feature transforms of ai.onnx.ml as ATen calls.
 #include <algorithm>
 #include <cmath>
 
 #include "formats/common/tree_tables.h"
-#include "formats/executorch/writer/call_writer.h"
-#include "ops/ml/ml.h"
-#include "ops/ml/scores.h"
-#include "tensor/numeric.h"
+#include "formats/executorch/writer/call_ml.h"
 
 namespace smelt::executorch {
-namespace {
-
 using Trees = TreeEnsembleAttrs;
 
-/// Input 0 as float32 [n, features]; nullopt if it has another rank or wider numbers.
 std::optional<int> feature_rows(CallWriter& w) {
   const ValueType& x = w.in_type(0);
   if (x.quant || x.shape.rank() != 2 || x.shape[1] == 0 || x.dtype == DType::kF64 || is_complex(x.dtype))
@@ -21,14 +15,6 @@ std::optional<int> feature_rows(CallWriter& w) {
   return w.cast(w.in(0), DType::kF32);
 }
 
-template <class T>
-int table(CallWriter& w, DType dtype, const std::vector<T>& values, const Shape& shape) {
-  Tensor t(dtype, shape);
-  for (size_t i = 0; i < values.size(); ++i) set_double(t, static_cast<int64_t>(i), static_cast<double>(values[i]));
-  return w.plan().constant(t);
-}
-
-/// x [n, k] times a constant matrix [m, k], plus one number for each m; no bias if `bias` is empty.
 int dense(CallWriter& w, int x, const std::vector<float>& matrix, int64_t k, const std::vector<float>& bias) {
   const auto m = static_cast<int64_t>(matrix.size()) / k;
   const int b = bias.empty() ? w.plan().null() : table(w, DType::kF32, bias, Shape{m});
@@ -36,11 +22,12 @@ int dense(CallWriter& w, int x, const std::vector<float>& matrix, int64_t k, con
   return w.plan().call("aten::linear", "out", {x, weights, b}, DType::kF32, Shape{w.shape(x)[0], m});
 }
 
-/// Position of the first largest entry of each row of x [n, k], int64 [n].
 int first_largest(CallWriter& w, int x) {
   const int dim = w.plan().integer(1), keep = w.plan().boolean(false);
   return w.plan().call("aten::argmax", "out", {x, dim, keep}, DType::kI64, Shape{w.shape(x)[0]});
 }
+
+namespace {
 
 /// 1 where the single column of x [n, 1] is above `bound`, else 0, int64 [n].
 int above(CallWriter& w, int x, double bound) {
@@ -48,7 +35,8 @@ int above(CallWriter& w, int x, double bound) {
   return w.plan().reshape(hit, Shape{w.shape(x)[0]});
 }
 
-/// Binds the output of labels, if it is wanted, to labels[index], index int64 [n]. False if they are strings.
+}  // namespace
+
 bool bind_labels(CallWriter& w, const ClassLabels& labels, int index) {
   if (!w.wants(0)) return true;
   if (!labels.strings.empty() || labels.ints.empty()) return false;
@@ -56,13 +44,11 @@ bool bind_labels(CallWriter& w, const ClassLabels& labels, int index) {
   return w.out(0, look_up(w, names, index));
 }
 
-/// Binds an output to scores [n, columns] behind the transform, with a second class beside a single column. False if
-/// the transform has no form, or the result has another width.
 bool bind_scores(CallWriter& w, int output, int scores, PostTransform post, ml::SecondClass second) {
   if (!w.wants(output)) return true;
   PlanWriter& p = w.plan();
   int64_t columns = w.shape(scores)[1];
-  if (post == PostTransform::kProbit || (columns > 1 && post == PostTransform::kSoftmaxZero)) return false;
+  if (post == PostTransform::kProbit) return false;
   int y = scores;
   if (columns == 1 && second != ml::SecondClass::kNone) {
     int other = w.unary("neg", y);
@@ -78,68 +64,19 @@ bool bind_scores(CallWriter& w, int output, int scores, PostTransform post, ml::
   } else if (columns > 1 && post == PostTransform::kSoftmax) {
     const int dim = p.integer(1), half = p.boolean(false);
     y = w.call("aten::_softmax", {y, dim, half});
+  } else if (columns > 1 && post == PostTransform::kSoftmaxZero) {
+    // Zeros stay what they are and count for nothing.
+    const int top = w.reduce("amax", y, {1}, true), none = w.number_like(y, 0);
+    const int some = w.compare("gt", w.unary("abs", y), w.number_like(y, 1e-7));
+    const int parts = w.select(some, w.unary("exp", w.sub(y, top)), none);
+    const int kept = w.select(some, parts, w.mul(y, w.unary("exp", w.unary("neg", top))));
+    y = w.div(kept, w.reduce("sum", parts, {1}, true));
   } else if (columns > 1 && post == PostTransform::kLogistic) {
     y = w.unary("sigmoid", y);
   }
   if (w.out_type(output).shape.back() != columns) return false;
   return w.out(output, w.cast(p.reshape(y, w.out_type(output).shape), w.out_type(output).dtype));
 }
-
-/// The kernel's value of each row and each vector, [n, vectors].
-int svm_kernel(CallWriter& w, const SvmAttrs& a, int x, const std::vector<float>& vectors, int64_t features) {
-  const auto count = static_cast<int64_t>(vectors.size()) / features;
-  if (a.kernel == SvmAttrs::Kernel::kRbf) {
-    const int rows = w.plan().reshape(x, Shape{w.shape(x)[0], 1, features});
-    const int distance = w.sub(rows, table(w, DType::kF32, vectors, Shape{1, count, features}));
-    const int sum = w.reduce("sum", w.mul(distance, distance), {2}, false);
-    return w.unary("exp", w.mul(sum, w.number_like(sum, -a.gamma)));
-  }
-  const int product = dense(w, x, vectors, features, {});
-  if (a.kernel == SvmAttrs::Kernel::kLinear) return product;
-  const int line = w.add(w.mul(product, w.number_like(product, a.gamma)), w.number_like(product, a.coef0));
-  if (a.kernel == SvmAttrs::Kernel::kPoly)
-    return w.binary("pow", line, w.number_like(line, a.degree), "Tensor_Tensor_out");
-  return w.unary("tanh", line);
-}
-
-/// Decision values of all pairs of classes, and the votes that they cast.
-bool pairwise_svm(CallWriter& w, const SvmAttrs& a, int kernel) {
-  const size_t classes = a.vectors_per_class.size(), pairs = classes * (classes - 1) / 2;
-  size_t total = 0;
-  std::vector<size_t> start;
-  for (const int64_t n : a.vectors_per_class) {
-    start.push_back(total);
-    total += static_cast<size_t>(n);
-  }
-  if (a.labels.size() != classes || classes < 2 || a.rho.size() < pairs || !a.prob_a.empty()) return false;
-  std::vector<float> matrix(pairs * total, 0), votes(classes * pairs, 0), first(classes, 0);
-  for (size_t i = 0, p = 0; i < classes; ++i)
-    for (size_t j = i + 1; j < classes; ++j, ++p) {
-      const auto set = [&](size_t of, size_t row) {
-        for (size_t m = start[of]; m < start[of] + static_cast<size_t>(a.vectors_per_class[of]); ++m)
-          matrix[p * total + m] = a.coefficients[row * total + m];
-      };
-      set(i, j - 1);
-      set(j, i);
-      votes[i * pairs + p] = 1;
-      votes[j * pairs + p] = -1;
-      first[j] += 1;
-    }
-  const std::vector<float> rho(a.rho.begin(), a.rho.begin() + static_cast<std::ptrdiff_t>(pairs));
-  const int scores = dense(w, kernel, matrix, static_cast<int64_t>(total), rho);
-  const int won = w.cast(w.compare("gt", scores, w.number_like(scores, 0)), DType::kF32);
-  if (!bind_labels(w, a.labels, first_largest(w, dense(w, won, votes, static_cast<int64_t>(pairs), first))))
-    return false;
-  const bool positive = std::ranges::all_of(a.coefficients, [](float c) { return c >= 0; });
-  ml::SecondClass second = ml::SecondClass::kNone;
-  if (a.rho.size() == 1 && classes == 2)
-    second = a.post == PostTransform::kNone || (a.post == PostTransform::kLogistic && !positive)
-                 ? ml::SecondClass::kNegative
-                 : ml::SecondClass::kComplement;
-  return bind_scores(w, 1, scores, a.post, second);
-}
-
-}  // namespace
 
 bool call_linear_model(CallWriter& w) {
   const auto& a = w.attrs<LinearModelAttrs>();
@@ -160,21 +97,6 @@ bool call_linear_model(CallWriter& w) {
   const auto other = a.post == PostTransform::kLogistic ? ml::SecondClass::kNegative : ml::SecondClass::kComplement;
   return bind_scores(w, a.classifier ? 1 : 0, scores, a.post,
                      binary && a.labels.size() == 2 ? other : ml::SecondClass::kNone);
-}
-
-bool call_svm(CallWriter& w) {
-  const auto& a = w.attrs<SvmAttrs>();
-  const auto x = feature_rows(w);
-  const bool supported = a.classifier ? !a.vectors_per_class.empty() : a.supports > 0;
-  if (!x || (a.classifier && !supported)) return false;
-  const int kernel = svm_kernel(w, a, *x, supported ? a.support_vectors : a.coefficients, w.shape(*x)[1]);
-  if (a.classifier) return pairwise_svm(w, a, kernel);
-  const float rho = a.rho.empty() ? 0 : a.rho[0];
-  int sum = supported ? dense(w, kernel, a.coefficients, a.supports, {rho})
-                      : w.add(w.reduce("sum", kernel, {1}, true), w.number_like(kernel, rho));
-  if (a.one_class)
-    sum = w.select(w.compare("gt", sum, w.number_like(sum, 0)), w.number_like(sum, 1), w.number_like(sum, -1));
-  return bind_scores(w, 0, sum, PostTransform::kNone, ml::SecondClass::kNone);
 }
 
 bool call_feature_normalize(CallWriter& w) {
@@ -418,6 +340,35 @@ bool call_label_encode(CallWriter& w) {
   const int equal = w.compare("eq", p.reshape(w.in(0), column), p.constant(a.keys));
   const int found = w.mul(w.cast(equal, DType::kI64), table(w, DType::kI64, positions, Shape{n}));
   return w.out(0, look_up(w, p.constant(entries), w.reduce("amax", found, {x.shape.rank()}, false)));
+}
+
+/// 1 where a category equals the element, along a new last axis.
+bool call_category_one_hot(CallWriter& w) {
+  const auto& a = w.attrs<CategoryOneHotAttrs>();
+  const ValueType& x = w.in_type(0);
+  if (!a.zeros || a.ints.empty() || x.dtype == DType::kString || is_complex(x.dtype) || x.quant) return false;
+  Shape column = x.shape;
+  column.push_back(1);
+  const int categories = table(w, DType::kI64, a.ints, Shape{static_cast<int64_t>(a.ints.size())});
+  const int value = w.plan().reshape(w.cast(w.in(0), DType::kI64), column);
+  const int hit = w.cast(w.compare("eq", value, categories), DType::kF32);
+  return w.out(0, w.plan().reshape(hit, w.out_type(0).shape));
+}
+
+/// Columns of all inputs side by side, cut or filled up with zeros to the sizes given.
+bool call_feature_concat(CallWriter& w) {
+  const auto& a = w.attrs<FeatureConcatAttrs>();
+  const int64_t rows = w.out_type(0).shape[0];
+  std::vector<int> parts;
+  for (int i = 0; i < w.inputs(); ++i) {
+    const ValueType& x = w.in_type(i);
+    if (x.quant || is_complex(x.dtype) || rows == 0 || x.shape.elements() % rows != 0) return false;
+    const int64_t columns = x.shape.elements() / rows;
+    const int64_t take = a.sizes.empty() ? columns : a.sizes[static_cast<size_t>(i)];
+    const int part = w.plan().reshape(w.cast(w.in(i), DType::kF32), Shape{rows, columns});
+    parts.push_back(take < columns ? sliced(w, part, 1, 0, take) : bordered(w, part, 1, 0, take - columns, 0));
+  }
+  return w.out(0, concatenated(w, parts, 1));
 }
 
 /// The values [n, c] alone, since the format has no maps: column k belongs to key k.

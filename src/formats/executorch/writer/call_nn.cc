@@ -324,15 +324,24 @@ bool call_attention(CallWriter& w) {
   if (a.window >= 0 || a.window_right >= 0 || a.smooth_softmax) return false;
   const int64_t heads = a.num_heads ? a.num_heads : q.rank() == 4 ? q[1] : 0;
   const int64_t kv_heads = a.kv_heads ? a.kv_heads : k.rank() == 4 ? k[1] : heads;
-  if (heads < 1 || heads != kv_heads) return false;
+  if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0) return false;
   PlanWriter& p = w.plan();
-  const auto split = [&](int i) {
+  const auto split = [&](int i, int64_t n) {
     const int x = w.real(i);
     const Shape s = w.shape(x);
     if (s.rank() == 4) return x;
-    return p.permute(p.reshape(x, Shape{s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
+    return p.permute(p.reshape(x, Shape{s[0], s[1], n, s[2] / n}), {0, 2, 1, 3});
   };
-  const int query = split(0), key = split(1), value = split(2);
+  // Groups of queries share a head of keys and values.
+  const auto shared = [&](int i) {
+    const int x = split(i, kv_heads);
+    if (heads == kv_heads) return x;
+    const Shape s = w.shape(x);
+    const int group = p.reshape(x, Shape{s[0], kv_heads, 1, s[2], s[3]});
+    return p.reshape(expanded(w, group, Shape{s[0], kv_heads, heads / kv_heads, s[2], s[3]}),
+                     Shape{s[0], heads, s[2], s[3]});
+  };
+  const int query = split(0, heads), key = shared(1), value = shared(2);
   const Shape qs = w.shape(query);
   const int64_t rows = qs[2], keys = w.shape(key)[2];
   const double scale = a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(qs[3]));
