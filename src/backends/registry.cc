@@ -1,6 +1,7 @@
 #include <string_view>
 
 #include "backends/backend.h"
+#include "base/selection.h"
 
 namespace smelt {
 
@@ -10,11 +11,14 @@ namespace smelt {
 
 namespace {
 std::vector<const Backend*>& list() {
-#define SMELT_BACKEND(name) &name##_backend(),
-  static std::vector<const Backend*> backends = {
+  static std::vector<const Backend*> backends = [] {
+    std::vector<const Backend*> built;
+#define SMELT_BACKEND(name) \
+  if (builds_backend(#name)) built.push_back(&name##_backend());
 #include "backends/backends.inc"
-  };
 #undef SMELT_BACKEND
+    return built;
+  }();
   return backends;
 }
 }  // namespace

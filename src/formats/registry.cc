@@ -1,6 +1,8 @@
 #include "formats/format.h"
 
-#include <iterator>
+#include <vector>
+
+#include "base/selection.h"
 
 namespace smelt {
 
@@ -9,13 +11,15 @@ namespace smelt {
 #undef SMELT_FORMAT
 
 std::span<const Format* const> all_formats() {
-  static const Format* const formats[] = {
-#define SMELT_FORMAT(name) &name##_format,
+  static const std::vector<const Format*> formats = [] {
+    std::vector<const Format*> built;
+#define SMELT_FORMAT(name) \
+  if (builds_format(#name)) built.push_back(&name##_format);
 #include "formats/formats.inc"
 #undef SMELT_FORMAT
-      nullptr,
-  };
-  return {formats, std::size(formats) - 1};
+    return built;
+  }();
+  return formats;
 }
 
 }  // namespace smelt

@@ -1,3 +1,4 @@
+#include "base/selection.h"
 #include "passes/passes.h"
 
 namespace smelt {
@@ -6,14 +7,14 @@ Status optimise(Module& module, const Evaluate& evaluate) {
   for (Graph& graph : module.graphs) {
     fold_constants(graph, evaluate);
     remove_dead_nodes(graph);
-    recompose(graph);
-    fuse_attention(graph);
-    fuse_batch_norm(graph);
+    if (builds_op("LayerNorm") || builds_op("Unary") || builds_op("MatMul")) recompose(graph);
+    if (builds_op("Attention")) fuse_attention(graph);
+    if (builds_op("BatchNorm")) fuse_batch_norm(graph);
     fuse_activations(graph);
-    fuse_quantization(graph);
-    gather_before_dequantize(graph);
-    fuse_pads(graph);
-    channels_last(graph);
+    if (builds_op("DequantizeLinear")) fuse_quantization(graph);
+    if (builds_op("Gather")) gather_before_dequantize(graph);
+    if (builds_op("Pad")) fuse_pads(graph);
+    if (builds_op("Transpose")) channels_last(graph);
   }
   return Ok();
 }

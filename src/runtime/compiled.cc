@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/selection.h"
 #include "passes/passes.h"
 #include "runtime/executor.h"
 
@@ -59,8 +60,8 @@ GraphRequirements requirements(const std::vector<OpenBackend>& backends, const S
 }
 
 std::shared_ptr<const Module> legalized(std::shared_ptr<const Module> module, const GraphRequirements& required) {
-  if (required.litert_xnnpack) module = litert_xnnpack(std::move(module));
-  return required.dynamic_quantize ? dynamic_quantize(std::move(module)) : module;
+  if (builds_format("tflite") && required.litert_xnnpack) module = litert_xnnpack(std::move(module));
+  return builds_op("DynamicQuantize") && required.dynamic_quantize ? dynamic_quantize(std::move(module)) : module;
 }
 
 Result<std::shared_ptr<const Module>> Compiled::compile(InputDefaults defaults, const GraphRequirements& required) {
@@ -74,13 +75,14 @@ Result<std::shared_ptr<const Module>> Compiled::compile(InputDefaults defaults, 
     for (ValueId id : g.inputs)
       if (id != kNoValue) g.value(id).constant = nullptr;
   }
-  if (required.widen_float16)
+  if (builds_op("Cast") && required.widen_float16)
     for (Graph& g : copy->graphs) widen_float16(g);
   SMELT_ASSIGN(auto optimised, run_passes(module_, std::move(copy)));
   auto module = legalized(std::move(optimised), required);
-  if (required.share_dynamic_quantization) module = share_dynamic_quantization(std::move(module));
-  if (required.fuse_integer_products) module = fuse_integer_products(std::move(module));
-  if (required.tabulate_byte_functions) module = tabulate_byte_functions(std::move(module));
+  if (builds_op("Quantize") && required.share_dynamic_quantization)
+    module = share_dynamic_quantization(std::move(module));
+  if (builds_op("MatMulInteger") && required.fuse_integer_products) module = fuse_integer_products(std::move(module));
+  if (builds_op("TableFind") && required.tabulate_byte_functions) module = tabulate_byte_functions(std::move(module));
   return module;
 }
 

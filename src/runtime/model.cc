@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/guard.h"
 #include "base/mapped_file.h"
+#include "base/selection.h"
 #include "base/suggest.h"
 #include "formats/format.h"
 #include "formats/rules.h"
@@ -54,6 +55,11 @@ Result<Model> load_source(const Source& source) {
     auto model = finish_model(std::move(module).value(), source, format->name);
     if (model.ok()) tell(source.options->log, module_of(*model));
     return model;
+  }
+  if (!kBuildsEverything) {
+    std::string built;
+    for (const Format* format : all_formats()) built += Cat(built.empty() ? "" : ", ", format->name);
+    return InvalidModel(source.name, ": not a model of the formats of this build (SMELT_FOR): ", built);
   }
   return InvalidModel(source.name,
                       ": not a model of a known format (TFLite, ONNX, ONNX Runtime's .ort, ExecuTorch program, bundled "

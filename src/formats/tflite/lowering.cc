@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/selection.h"
 #include "binary/tflite_bfbs_generated.h"
 #include "formats/common/flatbuffer_enums.h"
 #include "formats/tflite/custom.h"
@@ -11,10 +12,24 @@
 
 namespace smelt::tflite {
 
+namespace {
+
+Status lower_left_out(OperatorContext&) { return Unsupported("left out of this build (SMELT_FOR)"); }
+
+}  // namespace
+
 const OpEntry* find_op(int code) {
   static const OpEntry entries[] = {
-#define TFL_ENTRY(code, lower, min_in, max_in, min_out, max_out, optional, hybrid) \
-  {tfl::BuiltinOperator::code, #code, lower, min_in, max_in, min_out, max_out, optional, hybrid},
+#define TFL_ENTRY(code, lower, min_in, max_in, min_out, max_out, optional, hybrid)                \
+  {tfl::BuiltinOperator::code,                                                                    \
+   #code,                                                                                         \
+   builds_tflite_operator(static_cast<int>(tfl::BuiltinOperator::code)) ? lower : lower_left_out, \
+   min_in,                                                                                        \
+   max_in,                                                                                        \
+   min_out,                                                                                       \
+   max_out,                                                                                       \
+   optional,                                                                                      \
+   hybrid},
 #define TFL_OP(...) TFL_ENTRY(__VA_ARGS__, false)
 #define TFL_HYBRID_OP(...) TFL_ENTRY(__VA_ARGS__, true)
 #include "formats/tflite/operators.inc"
@@ -170,7 +185,8 @@ Status lower_operator(SubgraphReader& subgraph, const tfl::Operator& op, int ind
   const auto located = [&](const Status& s) { return s.error().within(Cat(where, " ", name)); };
   subgraph.builder().at(name, "", where);
   OperatorContext c(subgraph, op, static_cast<tfl::BuiltinOperator>(number));
-  if (auto* wanted = FileAttributes::wanted()) wanted->record(subgraph.builder(), where, stated_attributes(c));
+  if (auto* wanted = kBuildsEverything ? FileAttributes::wanted() : nullptr)
+    wanted->record(subgraph.builder(), where, stated_attributes(c));
   if (!custom) {
     const int ins = op.inputs() ? static_cast<int>(op.inputs()->size()) : 0;
     const int outs = op.outputs() ? static_cast<int>(op.outputs()->size()) : 0;
@@ -181,8 +197,14 @@ Status lower_operator(SubgraphReader& subgraph, const tfl::Operator& op, int ind
   }
   if (auto s = c.bind(custom ? ~uint64_t{0} : entry->optional); !s.ok()) return located(s);
   if (!custom && entry->hybrid) c.read_uint8_as_int8();
-  if (auto s = custom ? lower_custom(c, custom_code) : entry->lower(c); !s.ok()) return located(s);
+  constexpr bool kCustom = builds_tflite_operator(static_cast<int>(tfl::BuiltinOperator::CUSTOM));
+  const auto lower = [&] {
+    if (!custom) return entry->lower(c);
+    return kCustom ? lower_custom(c, custom_code) : lower_left_out(c);
+  };
+  if (auto s = lower(); !s.ok()) return located(s);
   if (auto s = c.finish(); !s.ok()) return located(s);
+  if (!kBuildsEverything) return Ok();  // without the schema's names
   // Enumerators of options that no lowering reads.
   static const SchemaEnums enums(tfl::ModelBinarySchema::data(), "smelt.tfl.Operator");
   if (auto s = enums.check(reinterpret_cast<const flatbuffers::Table&>(op)); !s.ok()) return located(s);

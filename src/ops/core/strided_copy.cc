@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/selection.h"
 #include "ops/core/op.h"
 
 namespace smelt {
@@ -21,7 +22,7 @@ CopiesFn copies_of(Op op) {
   switch (op) {
 #define SMELT_COPY_OP(name) \
   case Op::k##name:         \
-    return copies_##name;
+    return builds_op(#name) ? copies_##name : nullptr;
 #include "ops/core/copy_ops.inc"
 #undef SMELT_COPY_OP
 #undef SMELT_COPY_CASE

@@ -1,6 +1,8 @@
 // Builds the operator table from the families' lists.
 #include <string_view>
+#include <type_traits>
 
+#include "base/selection.h"
 #include "ops/attention/attention.h"
 #include "ops/container/container.h"
 #include "ops/control/control.h"
@@ -80,11 +82,25 @@ AttrsPtr with_activation([[maybe_unused]] const Attrs& attrs, [[maybe_unused]] c
   return nullptr;
 }
 
+/// Attributes of an operator; of one that the build leaves out, those of any.
+template <bool kBuilt, class A>
+using BuiltAttrs = std::conditional_t<kBuilt, A, Attrs>;
+
+Status infer_left_out(InferContext& ctx) {
+  return Unsupported("operator ", to_string(ctx.node().op), " is left out of this build (SMELT_FOR)");
+}
+Status reference_left_out(KernelContext& ctx) {
+  return Unsupported("the reference kernel of ", to_string(ctx.node().op), " is left out of this build (SMELT_FOR)");
+}
+
 #define SMELT_FAMILY_BEGIN(name) Row{name, {}},
-#define SMELT_OP(name, attrs, min_in, max_in, min_out, max_out, flags, doc)                                       \
-  Row{nullptr,                                                                                                    \
-      {#name, nullptr, doc, min_in, max_in, min_out, max_out, flags, infer_##name, reference_##name, fits<attrs>, \
-       graphs<attrs>, multiply_adds<attrs>, channels_last<attrs>, with_activation<attrs>}},
+#define SMELT_OP(name, attrs, min_in, max_in, min_out, max_out, flags, doc)                                        \
+  Row{nullptr,                                                                                                     \
+      {#name, nullptr, kBuildsEverything ? doc : "", min_in, max_in, min_out, max_out, flags,                      \
+       builds_op(#name) ? infer_##name : infer_left_out,                                                           \
+       builds_reference(#name) ? reference_##name : reference_left_out, fits<BuiltAttrs<builds_op(#name), attrs>>, \
+       graphs<BuiltAttrs<builds_op(#name), attrs>>, multiply_adds<BuiltAttrs<builds_op(#name), attrs>>,            \
+       channels_last<BuiltAttrs<builds_op(#name), attrs>>, with_activation<BuiltAttrs<builds_op(#name), attrs>>}},
 
 std::vector<OpInfo> build() {
   const Row rows[] = {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/selection.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
 #include "passes/decompose/rules.h"
@@ -70,20 +71,23 @@ struct Rule {
   std::optional<DecomposedNode> (*apply)(const NodeSpec&);
 };
 
-constexpr Rule kRules[] = {{Op::kClamp, 2, clamp},
-                           {Op::kCrossEntropyLoss, 1, cross_entropy_loss},
-                           {Op::kDequantize, 1, dequantize},
-                           {Op::kEinsum, 1, einsum},
-                           {Op::kGroupQueryAttention, 1, group_query_attention},
-                           {Op::kIndexPut, 1, index_put},
-                           {Op::kMaskedScatter, 1, masked_scatter},
-                           {Op::kMatMul, 5, matmul},
-                           {Op::kNllLoss, 1, nll_loss},
-                           {Op::kPairwiseDistance, 1, pairwise_distance},
-                           {Op::kReduce, 2, reduce},
-                           {Op::kReverseSequence, 1, reverse_sequence},
-                           {Op::kSparseToDense, 1, sparse_to_dense},
-                           {Op::kTriangle, 1, triangle}};
+#define SMELT_RULE(op, inputs, apply) \
+  { Op::k##op, inputs, builds_op(#op) ? apply : nullptr }
+constexpr Rule kRules[] = {SMELT_RULE(Clamp, 2, clamp),
+                           SMELT_RULE(CrossEntropyLoss, 1, cross_entropy_loss),
+                           SMELT_RULE(Dequantize, 1, dequantize),
+                           SMELT_RULE(Einsum, 1, einsum),
+                           SMELT_RULE(GroupQueryAttention, 1, group_query_attention),
+                           SMELT_RULE(IndexPut, 1, index_put),
+                           SMELT_RULE(MaskedScatter, 1, masked_scatter),
+                           SMELT_RULE(MatMul, 5, matmul),
+                           SMELT_RULE(NllLoss, 1, nll_loss),
+                           SMELT_RULE(PairwiseDistance, 1, pairwise_distance),
+                           SMELT_RULE(Reduce, 2, reduce),
+                           SMELT_RULE(ReverseSequence, 1, reverse_sequence),
+                           SMELT_RULE(SparseToDense, 1, sparse_to_dense),
+                           SMELT_RULE(Triangle, 1, triangle)};
+#undef SMELT_RULE
 
 const Rule* rule_for(const Node& node) {
   const auto it = std::ranges::find(kRules, node.op, &Rule::op);
@@ -97,7 +101,7 @@ bool may_decompose(const Node& node) { return decomposition::rule_for(node) != n
 
 std::optional<DecomposedNode> decompose(const NodeSpec& node) {
   const decomposition::Rule* const rule = decomposition::rule_for(node.node);
-  return rule ? rule->apply(node) : std::nullopt;
+  return rule && rule->apply ? rule->apply(node) : std::nullopt;
 }
 
 std::vector<Node> splice(Graph& graph, const Node& node, const DecomposedNode& parts) {

@@ -1,5 +1,7 @@
 #include "backends/cpu/core/kernel.h"
 
+#include "base/selection.h"
+
 namespace smelt {
 
 #define SMELT_CPU_KERNEL(name, op, isa, doc, ...) std::unique_ptr<Kernel> make_##name(const KernelSpec& spec);
@@ -13,7 +15,12 @@ constexpr OperandTypes C64 = OperandTypes::unquantized({DType::kC64});
 constexpr Layout NHWC = Layout::kChannelsLast, NCHW = Layout::kChannelsFirst;
 
 #define SMELT_CPU_KERNEL(name, op, isa, doc, ...) \
-  {#name, Op::k##op, Isa::k##isa, doc, KernelCondition{__VA_ARGS__}, make_##name},
+  {#name,                                         \
+   Op::k##op,                                     \
+   Isa::k##isa,                                   \
+   kBuildsEverything ? doc : "",                  \
+   KernelCondition{__VA_ARGS__},                  \
+   builds_cpu_kernel(#op, #name) ? make_##name : nullptr},
 constexpr KernelInfo kKernels[] = {
 #include "backends/cpu/core/kernels.inc"
 };
@@ -31,6 +38,7 @@ std::span<const KernelInfo> all_kernels() { return kKernels; }
 
 std::unique_ptr<Kernel> KernelInfo::prepare(const KernelSpec& spec) const {
   if (!is_for(*this, spec.node.op)) return nullptr;
+  if (!kBuildsEverything && !make) return spec.refuse("left out of this build (SMELT_FOR)");
   if (!spec.isa.contains(isa)) return spec.refuse("needs ", to_string(isa));
   return condition.met(spec, spec.why) ? make(spec) : nullptr;
 }
