@@ -1,10 +1,12 @@
 #include "convert/convert.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/guard.h"
 #include "convert/node_runner.h"
+#include "formats/executorch/writer/bounds.h"
 #include "ops/core/infer.h"
 #include "ops/core/op.h"
 #include "ops/core/verify.h"
@@ -71,20 +73,20 @@ Status set_shapes(Module& module, const std::map<std::string, std::vector<int64_
 
 /// The optimised graph: passes that keep the model's own layout and quantization. `fixed`: for the shapes that inputs
 /// have now.
-Status simplify(Module& module, bool fixed) {
+Status simplify(Module& module, bool fixed, int64_t spare) {
   const NodeRunner runner(module);
   for (const Method& m : module.methods) {
     Graph& g = module.graphs[static_cast<size_t>(m.graph)];
     std::erase_if(g.inputs, [&](ValueId id) { return id != kNoValue && g.value(id).constant; });
   }
-  if (fixed) SMELT_TRY(specialize(module, runner.evaluate()));
+  if (fixed) SMELT_TRY(specialize(module, runner.evaluate(), spare));
   // Folded constants give shapes, which may give constants in turn.
   for (int round = 0; round < 2; ++round) {
     for (Graph& graph : module.graphs) {
       fold_constants(graph, runner.evaluate());
       remove_dead_nodes(graph);
     }
-    SMELT_TRY(infer_module(module));
+    if (spare < 0) SMELT_TRY(infer_module(module));  // it knows no bounds
   }
   for (Graph& graph : module.graphs) {
     recompose(graph);
@@ -111,6 +113,15 @@ bool has_static_inputs(const Model& model, const Options& options) {
   });
 }
 
+/// True if a graph has operators whose number of results a run decides, and that a bound is known for.
+bool has_bounded_results(const Model& model) {
+  return std::ranges::any_of(module_of(model).graphs, [](const Graph& graph) {
+    return std::ranges::any_of(graph.nodes, [](const Node& node) {
+      return node.op == Op::kNonMaxSuppression || node.op == Op::kNonZero || node.op == Op::kCompress;
+    });
+  });
+}
+
 /// Reads a written model of one file back.
 Status check_written(const formats::WriteResult& result, const Model& model) {
   if (result.files.size() != 1) return Ok();
@@ -124,19 +135,36 @@ Status check_written(const formats::WriteResult& result, const Model& model) {
 
 }  // namespace
 
-Result<Module> prepare(const Model& model, const formats::Writer& writer, const Options& options) {
+namespace {
+
+/// prepare(); `spare`: see specialize().
+Result<Module> prepare_with(const Model& model, const formats::Writer& writer, const Options& options, int64_t spare) {
   Module module = module_of(model);
   SMELT_TRY(choose_method(module, options.method));
   SMELT_TRY(check_expansion(module));
   SMELT_TRY(set_shapes(module, options.shapes));
   const QuantizeOptions& q = options.quantization;
   const bool fixed = options.fixed_shapes || writer.static_shapes;
-  if (options.simplify || fixed || q.int8 || q.int4_block > 0) SMELT_TRY(simplify(module, fixed));
+  if (options.simplify || fixed || q.int8 || q.int4_block > 0) SMELT_TRY(simplify(module, fixed, spare));
   if (q.int8 || q.int4_block > 0) SMELT_TRY(quantize(module, q));
   if (writer.integer_operators) fold_quantization(module);
   decompose_for(module, writer, options.write);
   if (writer.static_shapes) move_by_indices(module, writer, options.write, NodeRunner(module).evaluate());
   return module;
+}
+
+/// A program in which sizes that runs decide have bounds.
+Result<formats::WriteResult> convert_with_bounds(const Model& model, const formats::Writer& writer,
+                                                 const Options& options) {
+  SMELT_ASSIGN(const Module module, prepare_with(model, writer, options, 0));
+  SMELT_ASSIGN(const Module wider, prepare_with(model, writer, options, 1));
+  return executorch::write_with_bounds(module, wider, options.write);
+}
+
+}  // namespace
+
+Result<Module> prepare(const Model& model, const formats::Writer& writer, const Options& options) {
+  return prepare_with(model, writer, options, -1);
 }
 
 Result<formats::WriteResult> convert(const Model& model, const formats::Writer& writer, const Options& options) {
@@ -154,6 +182,10 @@ Result<formats::WriteResult> convert(const Model& model, const formats::Writer& 
       *more = true;
       auto again = write(folded);
       if (again.ok() && again->missing.empty()) result = std::move(*again);
+    }
+    if (!result.missing.empty() && std::string_view(writer.name) == "pte" && has_bounded_results(model)) {
+      auto bounded = convert_with_bounds(model, writer, options);
+      if (bounded.ok() && bounded->missing.empty()) result = std::move(*bounded);
     }
     if (result.missing.empty()) SMELT_TRY(check_written(result, model));
     return result;

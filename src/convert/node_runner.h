@@ -26,8 +26,9 @@ class NodeRunner {
 
 /// Fixes what follows from constants and from the shapes of inputs: such shapes and the numbers computed from them
 /// become constants. Branches with a constant condition and calls are opened, and loops whose number of iterations
-/// follows from constants are unrolled. A loop that would give too many nodes stays.
-Status specialize(Module& module, const Evaluate& evaluate);
+/// follows from constants are unrolled. A loop that would give too many nodes stays. `spare`: sizes that a run decides
+/// become as many more than the most that a run can give; -1: they stay open.
+Status specialize(Module& module, const Evaluate& evaluate, int64_t spare = -1);
 
 /// Writes nodes that only move elements as one Gather by constant indices, where the writer has no form for them.
 void move_by_indices(Module& module, const formats::Writer& writer, const formats::WriteOptions& options,

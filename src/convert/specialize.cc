@@ -8,9 +8,11 @@
 #include "ops/control/control.h"
 #include "ops/core/infer.h"
 #include "ops/core/op.h"
+#include "ops/detection/detection.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
 #include "ops/shape/shape.h"
+#include "ops/sort/sort.h"
 #include "tensor/numeric.h"
 
 namespace smelt::convert {
@@ -26,8 +28,13 @@ constexpr int64_t kMostOpened = int64_t{1} << 20;
 class Specializer {
  public:
   /// `left`: nodes and values that may still be opened, in common with all others of a module.
-  Specializer(Module& module, int graph, const Evaluate& evaluate, int depth, int64_t& left)
-      : module_(module), graph_(static_cast<size_t>(graph)), evaluate_(evaluate), depth_(depth), left_(left) {}
+  Specializer(Module& module, int graph, const Evaluate& evaluate, int depth, int64_t& left, int64_t spare = -1)
+      : module_(module),
+        graph_(static_cast<size_t>(graph)),
+        evaluate_(evaluate),
+        depth_(depth),
+        left_(left),
+        spare_(spare) {}
 
   Status run() {
     const std::vector<Node> nodes = std::move(graph().nodes);
@@ -104,6 +111,7 @@ class Specializer {
     std::vector<ValueType> types;
     if (auto s = infer_node(module_, graph(), node, types); !s.ok())
       return s.error().within(Cat(node.where, " ", node.origin));
+    if (spare_ >= 0) bound(node, types[0]);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == kNoValue) continue;
       if (auto s = merge_type(graph().value(node.outputs[i]).type, types[i], Cat("output ", i)); !s.ok())
@@ -111,6 +119,26 @@ class Specializer {
     }
     if (!shape_contents(node) && !fold_node(graph(), node, evaluate_)) out_.push_back(node);
     return Ok();
+  }
+
+  /// Sets the number of results that a run decides to the most there can be, and spare_ more.
+  void bound(const Node& node, ValueType& type) {
+    const ValueType& x = graph().value(node.inputs[0]).type;
+    if (type.is_static() || !type.ranked || !x.is_static()) return;
+    const int64_t all = x.shape.elements();
+    if (node.op == Op::kNonZero) {
+      type.shape[static_cast<const NonZeroAttrs&>(*node.attrs).rows ? 0 : 1] = all + spare_;
+    } else if (node.op == Op::kCompress) {
+      const int64_t axis = static_cast<const AxisAttrs&>(*node.attrs).axis;
+      const int d = axis == INT64_MIN ? 0 : static_cast<int>(axis < 0 ? axis + x.shape.rank() : axis);
+      type.shape[d] = (axis == INT64_MIN ? all : x.shape[d]) + spare_;
+    } else if (node.op == Op::kNonMaxSuppression) {
+      const ValueType& scores = graph().value(node.inputs[1]).type;
+      if (static_cast<const NmsAttrs&>(*node.attrs).form != NmsAttrs::Form::kOnnx || !scores.is_static()) return;
+      const auto most = node.inputs.size() > 2 ? number(node.inputs[2]) : std::nullopt;
+      const int64_t boxes = scores.shape[2];
+      type.shape[0] = scores.shape[0] * scores.shape[1] * std::clamp<int64_t>(most.value_or(boxes), 0, boxes) + spare_;
+    }
   }
 
   /// Makes the result of an operator that only reads a static shape constant.
@@ -349,17 +377,18 @@ class Specializer {
   const Evaluate& evaluate_;
   int depth_;
   int64_t& left_;
+  int64_t spare_;
   std::vector<Node> out_;
   std::map<ValueId, ValueId> replaced_;
 };
 
 }  // namespace
 
-Status specialize(Module& module, const Evaluate& evaluate) {
+Status specialize(Module& module, const Evaluate& evaluate, int64_t spare) {
   std::set<int> roots;
   for (const Method& m : module.methods) roots.insert(m.graph);
   int64_t left = kMostOpened;
-  for (const int graph : roots) SMELT_TRY(Specializer(module, graph, evaluate, 0, left).run());
+  for (const int graph : roots) SMELT_TRY(Specializer(module, graph, evaluate, 0, left, spare).run());
   return Ok();
 }
 

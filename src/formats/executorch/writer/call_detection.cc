@@ -167,6 +167,34 @@ bool tflite_suppression(CallWriter& w, Rule rule, int64_t slots, bool soft) {
   return !w.wants(last) || w.out(last, w.cast(count, DType::kI32));
 }
 
+/// ONNX's form: rows (batch, class, box) of the boxes selected, as many as a run finds.
+bool onnx_suppression(CallWriter& w, const Rule& rule, bool center) {
+  PlanWriter& p = w.plan();
+  const Shape boxes = w.in_type(0).shape, scores = w.in_type(1).shape;
+  const int64_t groups = scores[0] * scores[1], slots = groups * rule.most, rows = w.out_type(0).shape[0];
+  if (!p.has_bounds() || rows < slots) return false;
+  const int real = p.reshape(w.cast(w.real(1), DType::kF32), Shape{groups, boxes[1]});
+  const auto corners = corners_of(w, w.cast(w.real(0), DType::kF32), scores[1], center);
+  const auto found = Suppression(w, corners, real, rule).run();
+  if (!found) return false;
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < slots; ++i) {
+    places.push_back(i / rule.most / scores[1]);
+    places.push_back(i / rule.most % scores[1]);
+  }
+  const int all =
+      concatenated(w, {int64_constant(w, places, Shape{slots, 2}), p.reshape(found->index, Shape{slots, 1})}, 1);
+  int valid = p.reshape(w.compare("gt", found->score, w.number_like(found->score, kNever)), Shape{slots});
+  if (!w.number(2)) {
+    std::vector<int64_t> numbers;
+    for (int64_t i = 0; i < slots; ++i) numbers.push_back(i % rule.most);
+    const int most = p.reshape(w.cast(w.in(2), DType::kI64), Shape{});
+    valid = w.binary("logical_and", valid, w.compare("lt", int64_constant(w, numbers, Shape{slots}), most));
+  }
+  const int at = p.call("aten::nonzero", "out", {valid}, DType::kI64, Shape{rows, 1});
+  return w.out(0, look_up(w, all, p.reshape(at, Shape{rows})));
+}
+
 }  // namespace
 
 bool call_non_max_suppression(CallWriter& w) {
@@ -174,8 +202,17 @@ bool call_non_max_suppression(CallWriter& w) {
   const auto& a = w.attrs<NmsAttrs>();
   const auto most = w.number(2);
   const auto iou = scalar_of(w, 3), threshold = scalar_of(w, 4);
-  if (!most || !(*most >= 1) || !iou || !threshold || a.form == Form::kOnnx) return false;
   const Shape& boxes = w.in_type(0).shape;
+  if (!iou || !threshold) return false;
+  if (a.form == Form::kOnnx) {
+    const double limit = most ? *most : w.has(2) ? static_cast<double>(boxes[1]) : 0;
+    const auto taken = static_cast<int64_t>(std::min(limit, static_cast<double>(boxes[1])));
+    if (taken < 1 || taken > kMostSteps || boxes.elements() == 0) return false;
+    const int none = w.plan().number(DType::kF32, 0);
+    return onnx_suppression(w, {.most = taken, .score_threshold = *threshold, .iou_threshold = *iou < 0 ? none : *iou},
+                            a.center);
+  }
+  if (!most || !(*most >= 1) || *iou < 0) return false;
   if (boxes[0] == 0 || *most > static_cast<double>(kMostSteps)) return false;
   const auto slots = static_cast<int64_t>(*most);
   Rule rule{.most = std::min(slots, boxes[0]), .score_threshold = *threshold, .iou_threshold = *iou};

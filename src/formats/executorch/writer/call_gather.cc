@@ -228,6 +228,30 @@ bool call_embedding_lookup(CallWriter& w) {
   return w.out(0, w.plan().reshape(w.cast(real, w.out_type(0).dtype), w.out_type(0).shape));
 }
 
+/// Where elements are not 0, as many rows as a run finds.
+bool call_non_zero(CallWriter& w) {
+  const Shape& s = w.out_type(0).shape;
+  const bool rows = w.attrs<NonZeroAttrs>().rows;
+  const int x = w.in(0), rank = w.rank(0);
+  if (!w.plan().has_bounds() || rank == 0 || is_complex(w.dtype(x)) || w.in_type(0).quant) return false;
+  const int y = w.plan().call("aten::nonzero", "out", {x}, DType::kI64, Shape{s[rows ? 0 : 1], rank});
+  return w.out(0, rows ? y : w.plan().permute(y, {1, 0}));
+}
+
+/// The slices along an axis, or the elements, for which a condition holds.
+bool call_compress(CallWriter& w) {
+  const int64_t given = w.attrs<AxisAttrs>().axis;
+  const bool flat = given == INT64_MIN;
+  if (!w.plan().has_bounds() || !moves_integers(w) || w.rank(0) == 0) return false;
+  PlanWriter& p = w.plan();
+  const int axis = flat ? 0 : static_cast<int>(axis_of(given, w.rank(0)));
+  const int x = flat ? p.reshape(w.in(0), Shape{w.in_type(0).shape.elements()}) : w.in(0);
+  const Shape s = w.out_type(0).shape;
+  const int at = p.call("aten::nonzero", "out", {w.in(1)}, DType::kI64, Shape{s[axis], 1});
+  const int dim = p.integer(axis);
+  return w.move("aten::index_select", {x, dim, p.reshape(at, Shape{s[axis]})});
+}
+
 bool call_grid_sample(CallWriter& w) {
   const auto& a = w.attrs<GridSampleAttrs>();
   if (w.rank(0) != 4 || w.in_type(0).dtype != w.in_type(1).dtype || w.in_type(0).quant) return false;

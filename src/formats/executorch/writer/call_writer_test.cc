@@ -15,6 +15,8 @@
 #include "ops/pool/pool.h"
 #include "ops/recurrent/recurrent.h"
 #include "ops/reduce/reduce.h"
+#include "ops/shape/shape.h"
+#include "ops/sort/sort.h"
 #include "tests/support/written_model.h"
 
 namespace smelt {
@@ -235,6 +237,75 @@ TEST(ProgramCalls, SuppressionIsALoop) {
                    {codes, classes, anchors},
                    {},
                    std::vector<ValueType>(4)}});
+}
+
+TEST(ProgramCalls, SupportVectorMachines) {
+  SvmAttrs pairs;
+  pairs.kernel = SvmAttrs::Kernel::kRbf;
+  pairs.gamma = 0.3;
+  pairs.classifier = true;
+  pairs.vectors_per_class = {2, 1, 2};
+  pairs.support_vectors = {1, 0, 2, -1, 0.5f, 0.25f, -2, 1, 0, 1.5f};
+  pairs.coefficients = {0.5f, -1, 0.75f, 1, -0.5f, 1, 0.25f, -1, 0.5f, 2};
+  pairs.rho = {0.1f, -0.2f, 0.3f};
+  pairs.labels.ints = {3, 5, 9};
+  SvmAttrs coupled = pairs, linear;
+  coupled.prob_a = {-1, -1.5f, -0.8f};
+  coupled.prob_b = {0.1f, 0, -0.2f};
+  linear.classifier = true;
+  linear.coefficients = {1, -0.5f, 0.25f, 2};
+  linear.rho = {0.5f};
+  linear.labels.ints = {0, 1};
+  LinearModelAttrs zeros;
+  zeros.classifier = true;
+  zeros.targets = 3;
+  zeros.coefficients = {1, 2, 0, 0, -1, 1};
+  zeros.post = PostTransform::kSoftmaxZero;
+  zeros.labels.ints = {7, 8, 9};
+  const Tensor x = f32({5, 2});
+  expect_written({{"votes of pairs", Op::kSvm, attrs(pairs), {x}},
+                  {"coupled probabilities", Op::kSvm, attrs(coupled), {x}},
+                  {"linear", Op::kSvm, attrs(linear), {x}},
+                  {"softmax that keeps zeros", Op::kLinearModel, attrs(zeros), {x}}});
+}
+
+TEST(ProgramCalls, FeaturesAndTables) {
+  CategoryOneHotAttrs categories;
+  categories.ints = {4, 0, 2};
+  FeatureConcatAttrs columns;
+  columns.sizes = {2, 4};
+  ReduceAttrs mean;
+  mean.fn = Reduction::kMean;
+  AttentionAttrs grouped;
+  const Tensor at = test::tensor(DType::kI32, {3, 1}, {4, 1, 4}),
+               whole = test::tensor(DType::kI32, {2, 3}, {-4, 3, 9, 1, 1, -8});
+  expect_written(
+      {{"one-hot", Op::kCategoryOneHot, attrs(categories), {i64({2, 7, 0})}},
+       {"columns", Op::kFeatureConcat, attrs(columns), {f32({2, 3}), f32({2, 3}, 2)}},
+       {"mean of integers", Op::kReduce, attrs(mean), {whole, i64({1})}},
+       {"new tensor", Op::kScatterNew, attrs(NoAttrs()), {at, f32({3, 2}), test::tensor(DType::kI32, {2}, {5, 2})}},
+       {"rows", Op::kEmbeddingLookup, attrs(NoAttrs()), {test::tensor(DType::kI32, {2}, {3, 0}), f32({4, 3}, 2)}},
+       {"groups of queries",
+        Op::kAttention,
+        attrs(grouped),
+        {f32({1, 4, 3, 2}), f32({1, 2, 5, 2}, 2), f32({1, 2, 5, 2}, 3)}}});
+}
+
+TEST(ProgramCalls, SizesThatRunsDecideHaveBounds) {
+  NonZeroAttrs by_rows;
+  by_rows.rows = true;
+  const Tensor boxes = test::floats({1, 5, 4}, {0, 0, 1, 1, 0, 0.1f, 1, 1.1f, 0, 2, 1, 3, 1, 3, 0, 2.1f, 5, 5, 6, 6});
+  const Tensor scores = test::floats({1, 2, 5}, {0.9f, 0.75f, 0.6f, 0.95f, 0.1f, 0.2f, 0.9f, 0.3f, 0.1f, 0.5f});
+  const Tensor sparse = test::floats({2, 4}, {0, 1, 0, 2, 3, 0, 0, -1});
+  const Tensor condition = test::tensor(DType::kBool, {3}, {1, 0, 1});
+  expect_written({{"selected boxes",
+                   Op::kNonMaxSuppression,
+                   attrs(NmsAttrs()),
+                   {boxes, scores, i64({3}), test::floats({}, {0.5f}), test::floats({}, {0.15f})}},
+                  {"columns that are not 0", Op::kNonZero, attrs(NonZeroAttrs()), {sparse}},
+                  {"rows that are not 0", Op::kNonZero, attrs(by_rows), {sparse}},
+                  {"slices", Op::kCompress, attrs(AxisAttrs(1)), {f32({2, 4}), condition}},
+                  {"elements", Op::kCompress, attrs(AxisAttrs(INT64_MIN)), {f32({2, 4}), condition}}});
 }
 
 /// A While that doubles x until its first element is above 100; the round is carried beside it.

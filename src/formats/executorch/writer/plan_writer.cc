@@ -206,6 +206,16 @@ void PlanWriter::emit(const Node& node) {
   if (!write || !write(w)) refuse("");
 }
 
+/// True if the sizes of an operand or result are bounds.
+bool PlanWriter::is_bounded(const Node& node) const {
+  if (!other_) return false;
+  const Graph& other = other_->graphs[static_cast<size_t>(graph_ - module_.graphs.data())];
+  const auto differs = [&](ValueId id) {
+    return id != kNoValue && !(graph_->value(id).type.shape == other.value(id).type.shape);
+  };
+  return std::ranges::any_of(node.inputs, differs) || std::ranges::any_of(node.outputs, differs);
+}
+
 void PlanWriter::write_nodes(const Graph& graph) {
   graph_ = &graph;
   if (delegate_) return write_partitions(graph);
@@ -242,7 +252,7 @@ void PlanWriter::write_partitions(const Graph& graph) {
   std::vector<char> done(n, 0), fits(n, 0);
   std::map<ValueId, size_t> producer;
   for (size_t i = 0; i < n; ++i) {
-    fits[i] = XnnGraphWriter(graph).add(graph.nodes[i]);
+    fits[i] = !is_bounded(graph.nodes[i]) && XnnGraphWriter(graph).add(graph.nodes[i]);
     for (const ValueId id : graph.nodes[i].outputs)
       if (id != kNoValue) producer.emplace(id, i);
   }

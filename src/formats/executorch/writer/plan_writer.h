@@ -34,10 +34,11 @@ struct FileValue {
   std::string text = {};        ///< kString
   std::vector<int> items = {};  ///< of lists: indices of values; -1: absent
   DType dtype = DType::kInvalid;
-  Shape shape = {};     ///< static
-  int constant = -1;    ///< index of FileProgram::constants; -1: not constant
-  int state = -1;       ///< index of FileProgram::states; -1: no variable
-  uint64_t offset = 0;  ///< in planned memory
+  Shape shape = {};      ///< static
+  int constant = -1;     ///< index of FileProgram::constants; -1: not constant
+  int state = -1;        ///< index of FileProgram::states; -1: no variable
+  uint64_t offset = 0;   ///< in planned memory
+  bool bounded = false;  ///< `shape` is an upper bound of what a run gives
 };
 
 struct FileCall {
@@ -75,6 +76,10 @@ struct FileProgram {
 /// and of what has a name.
 Result<formats::FileBytes> lay_out(const FileProgram& program);
 
+/// Marks as bounded what is larger in `wider`, the same program for a larger bound of the sizes that runs decide: sizes
+/// that calls ask for follow from their operands then. False if something else differs.
+bool mark_bounds(FileProgram& program, const FileProgram& wider);
+
 /// Removes constants that no call reads and no plan gives.
 void drop_unused_constants(FileProgram& program);
 
@@ -82,15 +87,18 @@ void drop_unused_constants(FileProgram& program);
 /// other graphs is opened.
 class PlanWriter {
  public:
-  /// `delegate`: XNNPACK runs what it can.
-  PlanWriter(const Module& module, FileProgram& program, std::vector<formats::Unwritable>& missing, bool delegate)
-      : module_(module), program_(program), missing_(missing), delegate_(delegate) {}
+  /// `delegate`: XNNPACK runs what it can, but for values whose type differs in `other`, the module for another bound
+  /// of the sizes that runs decide. `other` null: all sizes are known.
+  PlanWriter(const Module& module, FileProgram& program, std::vector<formats::Unwritable>& missing, bool delegate,
+             const Module* other = nullptr)
+      : module_(module), program_(program), missing_(missing), delegate_(delegate), other_(other) {}
   void write(const Method& method);
   /// True if the node can be written. The program is of no use afterwards.
   bool try_node(const Graph& graph, const Node& node);
 
   const Module& module() const { return module_; }
   const Graph& graph() const { return *graph_; }
+  bool has_bounds() const { return other_ != nullptr; }
   FilePlan& plan() { return plan_; }
   /// Contents of a constant.
   const Tensor& contents(int value) const { return program_.constants[static_cast<size_t>(at(value).constant)]; }
@@ -141,6 +149,7 @@ class PlanWriter {
   int add(FileValue v);
   int copy(int x);
   size_t jump_if_false(int condition);  ///< index of the jump, whose destination is set later
+  bool is_bounded(const Node& node) const;
   void write_nodes(const Graph& graph);
   void write_partitions(const Graph& graph);
   void emit(const Node& node);
@@ -151,6 +160,7 @@ class PlanWriter {
   FileProgram& program_;
   std::vector<formats::Unwritable>& missing_;
   bool delegate_;
+  const Module* other_;
   const Graph* graph_ = nullptr;
   FilePlan plan_;
   std::map<ValueId, Forms> forms_;

@@ -99,9 +99,10 @@ class ProgramBuilder {
         extra = et::CreateExtraTensorInfoDirect(b_, 0, program_.states[static_cast<size_t>(v.state)].name.c_str());
       }
     }
+    using enum et::TensorShapeDynamism;
+    const et::TensorShapeDynamism dynamism = v.bounded ? DYNAMIC_BOUND : STATIC;
     const auto type = static_cast<et::ScalarType>(aten::scalar_type_number(v.dtype));
-    return et::CreateTensorDirect(b_, type, 0, &sizes, &order, false, data, place, 0, et::TensorShapeDynamism::STATIC,
-                                  extra);
+    return et::CreateTensorDirect(b_, type, 0, &sizes, &order, false, data, place, 0, dynamism, extra);
   }
 
   Offset<et::ExecutionPlan> plan(const FilePlan& p) {

@@ -1,6 +1,10 @@
 #include "formats/common/writer.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "base/error.h"
+#include "formats/executorch/writer/bounds.h"
 #include "formats/executorch/writer/dynamic_quant.h"
 #include "formats/executorch/writer/plan_writer.h"
 
@@ -30,28 +34,62 @@ void add_states(const Module& module, FileProgram& program, std::vector<formats:
   }
 }
 
-Result<WriteResult> write(const Module& given, const WriteOptions& options) {
+/// Writes all methods; what has no form goes to `missing`. `other`: see PlanWriter.
+FileProgram program_of(const Module& module, bool delegate, const Module* other,
+                       std::vector<formats::Unwritable>& missing) {
+  FileProgram program;
+  add_states(module, program, missing);
+  for (const Method& m : module.methods) {
+    if (!m.refusal.empty()) {
+      missing.push_back({"method " + m.name, "", m.refusal});
+      continue;
+    }
+    PlanWriter(module, program, missing, delegate, other).write(m);
+  }
+  return program;
+}
+
+/// True if the graphs of both modules have the same values.
+bool same_values(const Module& a, const Module& b) {
+  return std::ranges::equal(
+      a.graphs, b.graphs, {}, [](const Graph& g) { return g.values.size(); },
+      [](const Graph& g) { return g.values.size(); });
+}
+
+/// `given_wider`: see write_with_bounds(); null: all sizes are known.
+Result<WriteResult> write_program(const Module& given, const Module* given_wider, const WriteOptions& options) {
   const bool none = options.delegate == "none";
   if (!none && !options.delegate.empty() && options.delegate != "xnnpack")
     return InvalidInput("--delegate ", options.delegate, ": xnnpack or none expected");
   Module module = given;
   SMELT_TRY(split_dynamic_quant(module, !none));
   WriteResult result;
-  FileProgram program;
-  add_states(module, program, result.missing);
-  for (const Method& m : module.methods) {
-    if (!m.refusal.empty()) {
-      result.missing.push_back({"method " + m.name, "", m.refusal});
-      continue;
-    }
-    PlanWriter(module, program, result.missing, !none).write(m);
+  std::optional<Module> wider;
+  if (given_wider) {
+    wider = *given_wider;
+    SMELT_TRY(split_dynamic_quant(*wider, !none));
+    if (!same_values(module, *wider)) wider.reset();
   }
+  const Module* const other = wider ? &*wider : nullptr;
+  FileProgram program = program_of(module, !none, other, result.missing);
   if (!result.missing.empty()) return result;
+  if (other) {
+    const FileProgram larger = program_of(*other, !none, &module, result.missing);
+    if (!result.missing.empty() || !mark_bounds(program, larger)) {
+      result.missing = {
+          {"method " + module.methods[0].name, "", "sizes that depend on the run go into what is static"}};
+      return result;
+    }
+  }
   drop_unused_constants(program);
   formats::WrittenFile file;
   SMELT_ASSIGN(file.bytes, lay_out(program));
   result.files.push_back(std::move(file));
   return result;
+}
+
+Result<WriteResult> write(const Module& module, const WriteOptions& options) {
+  return write_program(module, nullptr, options);
 }
 
 bool can_write(const Module& module, const Graph& graph, const Node& node, const WriteOptions& options) {
@@ -64,6 +102,11 @@ bool can_write(const Module& module, const Graph& graph, const Node& node, const
 }
 
 }  // namespace
+
+Result<WriteResult> write_with_bounds(const Module& module, const Module& wider, const WriteOptions& options) {
+  return write_program(module, &wider, options);
+}
+
 }  // namespace executorch
 
 namespace formats {
