@@ -255,8 +255,22 @@ void write_compress(NodeWriter& n) {
 
 /// The update replaces the slice at `start`, which is clamped so that it fits: the entries that the update covers are
 /// scattered.
+/// A slice of computed size: the updates, padded to the size of x, where a mask of ones padded so holds.
+void update_open_slice(NodeWriter& n) {
+  const DType dtype = n.dtype(0);
+  if (dtype != DType::kF32 && dtype != DType::kI32 && dtype != DType::kI64)
+    return n.fail("the shapes must be known for ", to_string(dtype));
+  const Name size = n.op("Shape", {n.raw(1)}), most = n.op("Sub", {n.op("Shape", {n.raw(0)}), size});
+  const Name start = n.op("Min", {n.op("Max", {n.in_i64(2), n.scalar(DType::kI64, 0)}), most});
+  const Name pads = n.op("Concat", {start, n.op("Sub", {most, start})}, {{"axis", int64_t{0}}});
+  Tensor one(DType::kI32, Shape{1});
+  one.data<int32_t>()[0] = 1;
+  const Name mask = n.op("Pad", {n.op("ConstantOfShape", {size}, {{"value", one}}), pads});
+  n.bind_raw(0, n.op("Where", {n.cast(mask, DType::kBool), n.op("Pad", {n.raw(1), pads}), n.raw(0)}));
+}
+
 void write_dynamic_update_slice(NodeWriter& n) {
-  if (!n.is_static(0) || !n.is_static(1)) return n.fail("the shapes must be known");
+  if (!n.is_static(0) || !n.is_static(1)) return update_open_slice(n);
   const Shape &x = n.type(0).shape, &u = n.type(1).shape;
   if (x.rank() == 0) return n.bind_raw(0, n.raw(1));
   std::vector<int64_t> last_start;

@@ -144,6 +144,23 @@ Name transposed_filter(NodeWriter& n, const ConvTransposeAttrs& a, int64_t group
   return n.reshape(n.transpose(n.reshape(in_permuted(n, 1, perm), split), swapped), joined);
 }
 
+/// The shape [-1, ...] of `rank` that input i holds as a batch, computed, joined with constants; empty if it is
+/// another.
+std::vector<int64_t> behind_a_batch(NodeWriter& n, int i, int rank) {
+  const Graph& graph = n.scope().graph;
+  const auto joined = std::ranges::find_if(
+      graph.nodes, [&](const Node& node) { return node.op == Op::kConcat && node.outputs[0] == n.id(i); });
+  if (joined == graph.nodes.end()) return {};
+  const NodeWriter parts(n.scope(), *joined);
+  std::vector<int64_t> shape{-1};
+  for (int k = 1; k < parts.inputs(); ++k) {
+    const auto values = parts.ints(k);
+    if (!values) return {};
+    shape.insert(shape.end(), values->begin(), values->end());
+  }
+  return static_cast<int>(shape.size()) == rank ? shape : std::vector<int64_t>{};
+}
+
 void write_conv_transpose(NodeWriter& n) {
   const auto& a = n.attrs<ConvTransposeAttrs>();
   const Shape x_shape = image_shape(n);
@@ -155,8 +172,9 @@ void write_conv_transpose(NodeWriter& n) {
     const ValueType& y = n.out_type(0);
     const bool known = y.ranked && y.shape.rank() == x_shape.rank() &&
                        std::ranges::count_if(y.shape.dims(), [](int64_t d) { return d < 0; }) == (y.shape[0] < 0);
-    const std::vector<int64_t> full =
-        known ? std::vector<int64_t>(y.shape.begin(), y.shape.end()) : n.need_ints(3, "the output's shape");
+    std::vector<int64_t> full(y.shape.begin(), y.shape.end());
+    if (!known) full = behind_a_batch(n, 3, x_shape.rank());
+    if (full.empty()) full = n.need_ints(3, "the output's shape");
     if (!n.ok()) return;
     auto part = spatial_part(full, a.layout, x_shape.rank());
     if (!part.ok()) return n.fail(part.error().message());
