@@ -188,6 +188,13 @@ int SubgraphWriter::quantize(int x, DType dtype, const QuantPtr& quant) {
   return add(tfl::BuiltinOperator::QUANTIZE, {x}, dtype, {}, quant);
 }
 
+int SubgraphWriter::as_quantized(int x, const QuantPtr& quant) {
+  return add(tfl::BuiltinOperator::BITCAST, {x}, at(x).dtype,
+             options_of<tfl::BitcastOptions>([](auto& b) { return tfl::CreateBitcastOptions(b); }), quant);
+}
+
+int SubgraphWriter::without_quantization(int x) { return at(x).quant ? as_quantized(x, nullptr) : x; }
+
 int SubgraphWriter::transpose(int x, const std::vector<int64_t>& perm) {
   if (is_identity(perm)) return x;
   if (at(x).contents) return constant(transposed(*at(x).contents, perm));
@@ -350,11 +357,11 @@ int SubgraphWriter::quantized(ValueId id, const QuantPtr& quant) {
   for (const int t : forms_[id].quantized)
     if (at(t).dtype == dtype && same_quant_params(at(t).quant, file_quant)) return t;
   int raw = tensor(id);
-  if (!at(raw).quant) {
-    at(raw).quant = quant;  // the tensor's integers have no other meaning yet
+  const bool given = std::ranges::count(out().inputs, raw) > 0;
+  if (!at(raw).quant && given) {
+    at(raw).quant = quant;  // an input's integers have no other meaning yet
   } else if (!same_quant_params(at(raw).quant, quant)) {
-    raw = add(tfl::BuiltinOperator::BITCAST, {raw}, type(id).dtype,
-              options_of<tfl::BitcastOptions>([](auto& b) { return tfl::CreateBitcastOptions(b); }), quant);
+    raw = as_quantized(raw, quant);
   }
   const int y = quantize(raw, dtype, file_quant);
   forms_[id].quantized.push_back(y);
@@ -377,20 +384,6 @@ int SubgraphWriter::handle(int state) {
            return tfl::CreateVarHandleOptionsDirect(b, "", name.c_str());
          }));
   return at->second;
-}
-
-void SubgraphWriter::write_initializer() {
-  out().name = "initializer";
-  for (size_t i = 0; i < file_.module.states.size(); ++i) {
-    const StateVar& v = file_.module.states[i];
-    if (!has_first_contents(file_.module, static_cast<int>(i))) continue;
-    const auto [dtype, quant] = file_type(v.type);
-    Tensor first = v.initial.is_tensor() ? v.initial.tensor : Tensor(v.type.dtype, v.type.shape);
-    if (!v.initial.is_tensor() && v.type.quant && v.type.dtype == DType::kU8) first = Tensor(dtype, v.type.shape);
-    const int contents = constant(retyped(first, dtype, quant));
-    add_to(tfl::BuiltinOperator::ASSIGN_VARIABLE, {handle(static_cast<int>(i)), contents}, {},
-           options_of<tfl::AssignVariableOptions>([](auto& b) { return tfl::CreateAssignVariableOptions(b); }));
-  }
 }
 
 const Node* SubgraphWriter::producer(ValueId id) const {

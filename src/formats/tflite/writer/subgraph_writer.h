@@ -150,6 +150,8 @@ class SubgraphWriter {
   int cast(int x, DType to);  ///< x itself if it has the type
   int dequantize(int x);      ///< x itself if it is a float, float16 constants aside
   int quantize(int x, DType dtype, const QuantPtr& quant);
+  int as_quantized(int x, const QuantPtr& quant);  ///< the integers of x under other parameters
+  int without_quantization(int x);                 ///< the integers of x
   int transpose(int x, const std::vector<int64_t>& perm);
   int reshape(int x, const std::vector<int64_t>& shape);
   int i32(const std::vector<int64_t>& values);

@@ -87,6 +87,20 @@ bool write_call(OpWriter& w) {
                     }));
 }
 
+void SubgraphWriter::write_initializer() {
+  out().name = "initializer";
+  for (size_t i = 0; i < file_.module.states.size(); ++i) {
+    const StateVar& v = file_.module.states[i];
+    if (!has_first_contents(file_.module, static_cast<int>(i))) continue;
+    const auto [dtype, quant] = file_type(v.type);
+    Tensor first = v.initial.is_tensor() ? v.initial.tensor : Tensor(v.type.dtype, v.type.shape);
+    if (!v.initial.is_tensor() && v.type.quant && v.type.dtype == DType::kU8) first = Tensor(dtype, v.type.shape);
+    const int contents = constant(retyped(first, dtype, quant));
+    add_to(tfl::BuiltinOperator::ASSIGN_VARIABLE, {handle(static_cast<int>(i)), contents}, {},
+           options_of<tfl::AssignVariableOptions>([](auto& b) { return tfl::CreateAssignVariableOptions(b); }));
+  }
+}
+
 bool write_state_read(OpWriter& w) {
   const int state = state_of(w.node());
   SubgraphWriter& s = w.subgraph();

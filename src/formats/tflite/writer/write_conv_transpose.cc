@@ -207,6 +207,10 @@ bool write_conv_transpose(OpWriter& w) {
   const auto options =
       transposed_options(window_list(a.strides, spatial, 1), tfl::Padding::VALID, tfl::ActivationFunctionType::NONE);
   const auto cut = [&](int v, DType dtype, const QuantPtr& quant) {
+    if (!p->full.empty()) {
+      s.at(v).ranked = true;
+      s.at(v).shape = Shape(std::span<const int64_t>(p->full));
+    }
     if (!p->cut) return v;
     const int size = p->dynamic_size >= 0 ? p->dynamic_size : s.i32(p->size);
     return s.add(Code::SLICE, {v, s.i32(p->begin), size}, dtype, {}, quant);

@@ -139,7 +139,8 @@ bool write_pool_2d(OpWriter& w, const PoolAttrs& a) {
   if (!counts_differ && same && (max || a.kind == PoolKind::kAverage || !quant)) {
     const auto act = fused.value_or(tfl::ActivationFunctionType::NONE);
     const int x = padding->pad ? pad_image(w, image, p.padded, -INFINITY) : image.tensor;
-    y = s.add(code, {x}, dtype, pool_options(p.win, padding->padding, act), quant);
+    // Integers of an unquantized value may have a scale in the file; the maxima of such have it too.
+    y = s.add(code, {x}, dtype, pool_options(p.win, padding->padding, act), quant ? quant : s.at(x).quant);
     if (fused) {
       bind_image(w, y, a.layout, spatial);
       return true;

@@ -134,7 +134,7 @@ bool resize_image(OpWriter& w) {
   // Integers without a scale are cut off behind their interpolation.
   const bool cut_off = !nearest && is_integer(x.dtype) && !x.quant && s.file().prefer_int8;
   if (!same_type(x, y) || cut_off) {
-    image = cut_off ? s.cast(image, DType::kF32) : s.dequantize(image);
+    image = cut_off ? s.cast(s.without_quantization(image), DType::kF32) : s.dequantize(image);
     dtype = DType::kF32;
     quant = nullptr;
   }
