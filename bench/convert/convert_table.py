@@ -98,23 +98,25 @@ def step_of(values):
     return float(gaps.min()) if np.abs(multiples - np.round(multiples)).max() < 0.02 else 0.0
 
 
-def agrees(got, want, min_correlation=None):
-    """Floats within 1e-3 of the largest magnitude, integers and quantized floats within a step; or as well correlated
-    as the network's own stored outputs have to be, whose kernels round otherwise."""
+def agrees(got, want, case):
+    """Floats within 1e-3 of the largest magnitude or the tolerance of case.json, integers and quantized floats within a
+    step; or as well correlated as the network's own stored outputs have to be, whose kernels round otherwise."""
+    least = case.get("min_correlation")
     for g, w in zip(got, want):
         g = np.asarray(g)
         if g.shape != w.shape:
             return False
         if w.dtype.kind in "USO" or w.size == 0:
             continue
-        distance = np.abs(g.astype(np.float64) - w.astype(np.float64)).max()
-        magnitude = max(1.0, float(np.abs(w.astype(np.float64)).max()))
+        a, b = g.astype(np.float64), w.astype(np.float64)
+        magnitude = max(1.0, float(np.abs(b).max()))
         allowed = 1 if w.dtype.kind in "iub" else max(1e-3 * magnitude, 1.001 * step_of(w))
-        if distance <= allowed:
+        own = case.get("atol", 0) + case.get("rtol", 0) * np.abs(b) if w.dtype.kind == "f" else 0
+        if (np.abs(a - b) <= np.maximum(allowed, own)).all():
             continue
-        if min_correlation is None or w.dtype.kind not in "fiu" or w.size < 2:
+        if least is None or w.dtype.kind not in "fiu" or w.size < 2:
             return False
-        if not np.corrcoef(g.astype(np.float64).ravel(), w.astype(np.float64).ravel())[0, 1] >= min_correlation:
+        if not np.corrcoef(a.ravel(), b.ravel())[0, 1] >= least:
             return False
     return True
 
@@ -128,7 +130,7 @@ def check(target, path, case):
         got = run(path, numbered(case / "inputs"), said.get("invokes", 1))
     except Exception as e:
         return "fails in its runtime", str(e).splitlines()[0][:60]
-    return ("agrees" if agrees(got, numbered(case / "outputs"), said.get("min_correlation")) else "differs"), ""
+    return ("agrees" if agrees(got, numbered(case / "outputs"), said) else "differs"), ""
 
 
 def convert(args, source, target):
@@ -174,9 +176,9 @@ def page(results, args):
     yield "`ZipMap` gives the values [n, c] of its maps alone: column k belongs to key k.\n"
     yield f"Networks of the corpus, {platform.machine()}, {datetime.date.today()}, by `bench/convert/convert_table.py`. A"
     yield "written file is run in its own runtime on the network's stored inputs and agrees if"
-    yield "floats are within 1e-3 of the largest magnitude, integers and quantized floats within a step; or if outputs"
-    yield "correlate as the network's case asks, whose stored outputs are of kernels that round twice. Quantized networks"
-    yield "differ by rounding: a step in one layer becomes several at the end.\n"
+    yield "floats are within 1e-3 of the largest magnitude or the tolerance of the network's case, integers and quantized"
+    yield "floats within a step; or if outputs correlate as the case asks, whose stored outputs are of kernels that round"
+    yield "twice.\n"
     yield "Programs (`.pte`): nodes that XNNPACK has a form for become delegates, others calls of ATen's out variants;"
     yield "`--delegate none` gives calls alone. Shapes are static: `--shape` gives open ones a size, and what follows from it is"
     yield "computed as the program is written. Loops whose length follows from constants are unrolled, branches become jumps;"
