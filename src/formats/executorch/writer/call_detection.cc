@@ -12,6 +12,9 @@ namespace {
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
+/// Boxes that all groups together may select.
+constexpr int64_t kMostSlots = int64_t{1} << 22;
+
 /// Which boxes a selection looks at, how many it takes, and which others a selected one suppresses.
 struct Rule {
   int64_t most = 0;          ///< boxes selected of each group
@@ -172,7 +175,7 @@ bool onnx_suppression(CallWriter& w, const Rule& rule, bool center) {
   PlanWriter& p = w.plan();
   const Shape boxes = w.in_type(0).shape, scores = w.in_type(1).shape;
   const int64_t groups = scores[0] * scores[1], slots = groups * rule.most, rows = w.out_type(0).shape[0];
-  if (!p.has_bounds() || rows < slots) return false;
+  if (!p.has_bounds() || rows < slots || slots > kMostSlots) return false;
   const int real = p.reshape(w.cast(w.real(1), DType::kF32), Shape{groups, boxes[1]});
   const auto corners = corners_of(w, w.cast(w.real(0), DType::kF32), scores[1], center);
   const auto found = Suppression(w, corners, real, rule).run();

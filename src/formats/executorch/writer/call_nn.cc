@@ -181,6 +181,7 @@ bool call_conv_transpose(CallWriter& w) {
   const auto& a = w.attrs<ConvTransposeAttrs>();
   const int spatial = w.rank(0) - 2;
   if (spatial < 1 || spatial > 3 || !w.in_type(1).is_static()) return false;
+  if (spatial == 3 && w.in_type(1).shape[2] > kMostSteps) return false;
   const int x = w.image(0, a.layout);
   if (x < 0) return false;
   if (a.filter != FilterLayout::kIOS && a.groups != 1) return false;

@@ -150,9 +150,10 @@ class RegionPool {
   }
 
   std::optional<int> aligned() {
+    const auto most = [&](int64_t size) { return a_.sampling_ratio > 0 ? a_.sampling_ratio : 2 * size + 5; };
+    const int64_t each = std::max<int64_t>(1, regions_ * image_[1]), ny = most(image_[2]), nx = most(image_[3]);
+    if (ny > kMost / height_ || nx > kMost / width_ || height_ * ny > kMost / (width_ * nx) / each) return std::nullopt;
     const Samples y = samples(1, 3, height_, image_[2]), x = samples(0, 2, width_, image_[3]);
-    if (height_ * y.count > kMost / (width_ * x.count) / std::max<int64_t>(1, regions_ * image_[1]))
-      return std::nullopt;
     const std::vector<int> parts =
         weighted(neighbours(y.at, image_[2], y.inside), neighbours(x.at, image_[3], x.inside));
     int v = folded(a_.max ? "maximum" : nullptr, parts);

@@ -24,7 +24,7 @@ int svm_kernel(CallWriter& w, const SvmAttrs& a, int x, const std::vector<float>
 }
 
 /// Classes whose pairwise probabilities are coupled: a round has some calls for each.
-constexpr size_t kMostCoupled = 256;
+constexpr size_t kMostCoupled = 64;
 
 /// Probabilities [n, classes] from pairwise ones r [n, classes, classes] (r[i, j]: i against j), by the fixed-point
 /// iteration of Wu, Lin and Weng, "Probability estimates for multi-class classification by pairwise coupling", second
