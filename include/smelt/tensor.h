@@ -153,6 +153,9 @@ class SMELT_API Tensor {
   /// A view of bytes that `owner` keeps alive (nullptr: the caller does). Precondition: `data` has the bytes of such a
   /// tensor.
   static Tensor view(DType dtype, const Shape& shape, const void* data, std::shared_ptr<const void> owner);
+  /// A view of bytes that are not aligned for their elements: the first call of data() or raw() of this tensor or of a
+  /// copy makes one aligned copy of them, which throws std::bad_alloc where memory is short. Not for kString.
+  static Tensor unaligned_view(DType dtype, const Shape& shape, const void* data, std::shared_ptr<const void> owner);
   /// A tensor that owns a copy of `values`. Throws std::invalid_argument unless they are as many as the shape has
   /// elements and T is as wide as the element type.
   template <class T>
@@ -175,14 +178,20 @@ class SMELT_API Tensor {
 
   template <class T>
   T* data() {
-    return static_cast<T*>(data_);
+    return static_cast<T*>(raw());
   }
   template <class T>
   const T* data() const {
-    return static_cast<const T*>(data_);
+    return static_cast<const T*>(raw());
   }
-  void* raw() { return data_; }
-  const void* raw() const { return data_; }
+  void* raw() { return unaligned_ ? aligned_copy() : data_; }
+  const void* raw() const { return unaligned_ ? aligned_copy() : data_; }
+  /// The address that tells this tensor's storage from others; nullptr without storage. Copies nothing.
+  const void* identity() const { return data_; }
+  /// The bytes, aligned or not. Copies nothing.
+  const std::byte* unaligned_bytes() const { return static_cast<const std::byte*>(data_); }
+  /// This tensor, or a temporary aligned copy of an unaligned view: for data that are read once.
+  Tensor read_once() const;
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
   /// A tensor on the same storage with another shape of equally many elements.
@@ -195,8 +204,11 @@ class SMELT_API Tensor {
  private:
   /// Throws std::invalid_argument unless the tensor has `count` elements of `width` bytes (0: std::string).
   void check_elements(size_t count, size_t width) const;
+  /// The copy that all tensors on this unaligned view share.
+  void* aligned_copy() const;
 
   DType dtype_ = DType::kInvalid;
+  bool unaligned_ = false;  ///< owner_ is an UnalignedBytes (tensor.cc)
   Shape shape_;
   int64_t elements_ = 0;
   void* data_ = nullptr;

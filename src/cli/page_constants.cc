@@ -55,7 +55,7 @@ json contents(const Tensor& t) {
 }  // namespace
 
 size_t ConstantTable::add(const Tensor& t) {
-  const auto [at, is_new] = index_.try_emplace({t.raw(), t.dtype(), t.elements()}, list_.size());
+  const auto [at, is_new] = index_.try_emplace({t.identity(), t.dtype(), t.elements()}, list_.size());
   if (is_new) list_.push_back(contents(t));
   return at->second;
 }

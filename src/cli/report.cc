@@ -176,7 +176,7 @@ json graph_json(const Module& m, size_t index, const Placement& p, const FileAtt
   json nodes = json::array(), values = json::array();
   for (const Value& v : g.values) {
     values.push_back(value_json(v));
-    if (v.constant && v.constant->raw() && counted.insert(v.constant->raw()).second) weights += v.constant->bytes();
+    if (v.constant && v.constant->identity() && counted.insert(v.constant->identity()).second) weights += v.constant->bytes();
   }
   for (const Node& n : g.nodes) {
     const NodeCost cost = cost_of(g, n, p);
@@ -263,7 +263,7 @@ json operators_json(const Module& m, const json& graphs) {
       size_t bytes = entry["weights_bytes"];
       for (ValueId id : n.inputs)
         if (const Value* v = id == kNoValue ? nullptr : &m.graphs[g].value(id); v && v->constant)
-          if (counted.emplace(key, v->constant->raw()).second) bytes += v->constant->bytes();
+          if (counted.emplace(key, v->constant->identity()).second) bytes += v->constant->bytes();
       entry["weights_bytes"] = bytes;
       json& on = entry["runs_on"][node["runs_on"].get<std::string>()];
       on = on.is_null() ? 1 : on.get<int>() + 1;
@@ -295,7 +295,7 @@ void add_totals(json& out, const Module& m) {
   std::set<const void*> counted;
   for (const Graph& g : m.graphs)
     for (const Value& v : g.values)
-      if (v.constant && v.constant->raw() && counted.insert(v.constant->raw()).second)
+      if (v.constant && v.constant->identity() && counted.insert(v.constant->identity()).second)
         parameters += v.constant->elements();
   out["multiply_adds"] = multiply_adds;
   out["moved_bytes"] = moved;

@@ -140,7 +140,7 @@ Status check_tensors(const Datum& d, ContentUse contents) {
   const Tensor& t = d.tensor;
   if (const auto n = t.shape().checked_elements(); !n.ok() || *n != t.elements())
     return InvalidInput("has ", t.elements(), " elements, which don't make its shape ", t.shape().str());
-  if (contents == ContentUse::kRead && !t.raw() && t.elements() > 0) return InvalidInput("has no data");
+  if (contents == ContentUse::kRead && !t.identity() && t.elements() > 0) return InvalidInput("has no data");
   return Ok();
 }
 

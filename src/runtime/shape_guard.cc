@@ -28,7 +28,7 @@ class GuardInfer final : public NodeInfer {
     const auto k = static_cast<size_t>(at - graph_.inputs.begin());
     if (k >= given_.size() || !given_[k].is_tensor()) return nullptr;
     const Tensor& t = given_[k].tensor;
-    return t.raw() && is_integer(t.dtype()) && t.elements() <= kMaxContent ? &t : nullptr;
+    return t.identity() && is_integer(t.dtype()) && t.elements() <= kMaxContent ? &t : nullptr;
   }
 
  private:

@@ -2,10 +2,12 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 
 namespace smelt {
 
@@ -244,6 +246,39 @@ Tensor Tensor::view(DType dtype, const Shape& shape, const void* data, std::shar
   return t;
 }
 
+namespace {
+/// Bytes of a file that are not aligned for their elements, and their aligned copy once it was asked for.
+struct UnalignedBytes {
+  std::shared_ptr<const void> owner;  ///< of the bytes
+  std::once_flag copied;
+  Tensor copy;
+};
+}  // namespace
+
+Tensor Tensor::unaligned_view(DType dtype, const Shape& shape, const void* data, std::shared_ptr<const void> owner) {
+  auto bytes = std::make_shared<UnalignedBytes>();
+  bytes->owner = std::move(owner);
+  Tensor t = view(dtype, shape, data, std::move(bytes));
+  t.unaligned_ = true;
+  return t;
+}
+
+void* Tensor::aligned_copy() const {
+  auto& bytes = *static_cast<UnalignedBytes*>(const_cast<void*>(owner_.get()));
+  std::call_once(bytes.copied, [&] { bytes.copy = read_once(); });
+  return bytes.copy.data_;
+}
+
+Tensor Tensor::read_once() const {
+  if (!unaligned_) return *this;
+  auto copy = allocate(dtype_, shape_, false);
+  if (!copy.ok()) throw std::bad_alloc();
+  if (bytes() > 0) std::memcpy(copy->data_, data_, bytes());
+  release_pages(data_, bytes());  // of a mapped file: the copy stands for them
+  copy->quant_ = quant_;
+  return std::move(copy).value();
+}
+
 Tensor Tensor::reshaped(const Shape& shape) const {
   Tensor t = *this;
   t.shape_ = shape;
@@ -259,7 +294,7 @@ Tensor Tensor::clone() const {
   if (dtype_ == DType::kString) {
     for (int64_t i = 0; i < elements_; ++i) t.data<std::string>()[i] = data<std::string>()[i];
   } else if (bytes() > 0) {
-    std::memcpy(t.data_, data_, bytes());
+    std::memcpy(t.data_, unaligned_bytes(), bytes());
   }
   return t;
 }

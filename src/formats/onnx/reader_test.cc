@@ -57,6 +57,48 @@ TEST(OnnxReader, RunsASmallModel) {
   EXPECT_EQ(run(*m, {3, 4}), (std::vector<float>{12, 24}));
 }
 
+/// y = x * w and e = rows of w, behind a doc string of `shift` bytes, which moves the raw bytes of w.
+ProtoWriter weights_at(size_t shift, const std::string& w) {
+  ProtoWriter g;
+  g.message(1, make_node("MatMul", {"x", "w"}, {"y"}));
+  g.message(1, make_node("Gather", {"w", "i"}, {"e"}));
+  g.text(2, "weights").text(10, std::string(shift, ' '));
+  const int64_t rows[] = {63, 0};
+  g.message(5, make_raw_tensor("i", 7, {2}, {reinterpret_cast<const char*>(rows), sizeof(rows)}));
+  g.message(5, make_raw_tensor("w", 1, {64, 40}, w));
+  g.message(11, make_value("x", 1, {1, 64}));
+  g.message(12, make_value("y", 1, {1, 40}));
+  g.message(12, make_value("e", 1, {2, 40}));
+  return g;
+}
+
+TEST(OnnxReader, WeightsLieWhereTheyLie) {
+  std::vector<float> w(size_t{64} * 40);
+  for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i % 97) - 48;
+  std::vector<float> x(64, 0.0f);
+  x[2] = 1;
+  x[63] = 2;
+  const std::string raw(reinterpret_cast<const char*>(w.data()), w.size() * sizeof(float));
+  for (size_t shift = 0; shift < 4; ++shift) {
+    const std::string bytes = make_model(weights_at(shift, raw)).bytes();
+    auto m = load(bytes);
+    ASSERT_TRUE(m.ok()) << m.error().message();
+    auto session = Session::create(*m);
+    ASSERT_TRUE(session.ok());
+    const Datum in = Tensor::from<float>(DType::kF32, Shape{1, 64}, x);
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      const auto out = session->run({&in, 1});
+      ASSERT_TRUE(out.ok()) << out.error().message();
+      const float *y = (*out)[0].tensor.data<float>(), *e = (*out)[1].tensor.data<float>();
+      for (size_t n = 0; n < 40; ++n) {
+        EXPECT_EQ(y[n], w[2 * 40 + n] + 2 * w[63 * 40 + n]) << shift << ' ' << n;
+        EXPECT_EQ(e[n], w[63 * 40 + n]);
+        EXPECT_EQ(e[40 + n], w[n]);
+      }
+    }
+  }
+}
+
 TEST(OnnxReader, KeepsUnknownOperatorsWhenAsked) {
   ProtoWriter g;
   g.message(1, make_node("Frobnicate", {"x"}, {"y"}));

@@ -70,7 +70,9 @@ Result<uint64_t> number(std::string_view key, std::string_view text) {
 Result<Tensor> TensorReader::view_or_copy(DType dtype, const Shape& shape, const void* data, size_t bytes,
                                           std::shared_ptr<const void> owner) {
   const bool aligned = reinterpret_cast<uintptr_t>(data) % alignment(dtype) == 0;
-  if (aligned && bytes > 64) return Tensor::view(dtype, shape, data, std::move(owner));
+  constexpr size_t kSmall = 64, kWeights = 4096;  // bytes that are copied at once, and those that may never be
+  if (aligned && bytes > kSmall) return Tensor::view(dtype, shape, data, std::move(owner));
+  if (bytes > kWeights) return Tensor::unaligned_view(dtype, shape, data, std::move(owner));
   SMELT_ASSIGN(Tensor t, Tensor::allocate(dtype, shape, false));
   if (bytes) std::memcpy(t.raw(), data, bytes);
   release_pages(data, bytes);  // of a mapped file: the copy stands for them

@@ -144,7 +144,7 @@ class ConvNhwcF32 final : public Kernel {
     const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
     const float* b = bias ? bias->data<float>() : nullptr;
     packed_ = spec.packs.get(ConvNhwcKey{{g, *spec.constant(1), bias}, &gemm},
-                             [&] { return pack(spec.constant(1)->data<float>(), b); });
+                             [&] { return pack(spec.constant(1)->read_once().data<float>(), b); });
     // Blocks of whole tiles: patches that fit the level-2 cache.
     block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.k() * gemm.mr));
     if (g.pointwise()) block_ = std::max<int64_t>(block_, g.out_pixels() / gemm.mr + 1);

@@ -22,8 +22,9 @@ class ConvTransposeF32 final : public Kernel {
  public:
   ConvTransposeF32(const Spread& s, const KernelSpec& spec)
       : s_(s), gemm_(gemm_f32(spec.isa)), act_(spec.attrs<ConvTransposeAttrs>().act), has_bias_(spec.has(2)) {
-    const float* filter = spec.constant(1)->data<float>();
     packed_ = spec.packs.get(ConvTransposeF32Key{{s, *spec.constant(1), nullptr}, &gemm_}, [&] {
+      const Tensor weights = spec.constant(1)->read_once();
+      const float* filter = weights.data<float>();
       const int64_t group = gemm_.packed_size(s.c_in, s.columns());
       auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group * s.groups) * sizeof(float));
       std::vector<float> ordered(static_cast<size_t>(s.c_in * s.columns()));
@@ -85,7 +86,8 @@ class ConvTransposeTilesF32 final : public Kernel {
       : s_(s), gemm_(gemm_f32(spec.isa)), act_(spec.attrs<ConvTransposeAttrs>().act) {
     const Tensor* bias = spec.constant(2);
     packed_ = spec.packs.get(TilesKey{{s, *spec.constant(1), bias}, &gemm_, s.kernel[2]}, [&] {
-      const float* filter = spec.constant(1)->data<float>();
+      const Tensor weights = spec.constant(1)->read_once();
+      const float* filter = weights.data<float>();
       auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(s.kernel[1] * line_size()) * sizeof(float));
       std::vector<float> ordered(static_cast<size_t>(s.c_in * columns())), addends;
       for (int64_t kx = 0; bias && kx < s.kernel[2]; ++kx)

@@ -14,8 +14,8 @@ struct FilterKey {
   int64_t groups = 1, c_in = 1, c_out = 1, taps = 1, stride_o = 0, stride_i = 0, stride_s = 0;
 
   FilterKey(const ConvShape& g, const Tensor& filter, const Tensor* bias)
-      : filter(filter.raw()),
-        bias(bias ? bias->raw() : nullptr),
+      : filter(filter.identity()),
+        bias(bias ? bias->identity() : nullptr),
         groups(g.groups),
         c_in(g.c_in),
         c_out(g.c_out),

@@ -35,7 +35,7 @@ class GatherSlices final : public Kernel {
   /// Slices of kBytes bytes, which need no call of memcpy; 0: of bytes_.
   template <size_t kBytes>
   Status copy(KernelContext& ctx) const {
-    const auto* x = ctx.input(0).data<std::byte>();
+    const auto* x = ctx.input(0).unaligned_bytes();
     const auto* indices = ctx.input(1).data<Index>();
     auto* y = ctx.output(0).data<std::byte>();
     const int64_t bytes = kBytes == 0 ? bytes_ : static_cast<int64_t>(kBytes);

@@ -51,7 +51,7 @@ class MatMulF32 final : public Kernel {
       scratch = static_cast<float*>(ctx.scratch(bytes));
       if (!scratch) return Error(ErrorCode::kLimit, "no memory to pack a matrix");
     }
-    const Operands in{ctx.input(0).data<float>(), ctx.input(1).data<float>(),
+    const Operands in{ctx.input(0).data<float>(), packed_ ? nullptr : ctx.input(1).data<float>(),
                       row_c_ ? ctx.input(2).data<float>() : nullptr};
     float* y = ctx.output(0).data<float>();
     if (row_vector_) {
@@ -107,11 +107,12 @@ class MatMulF32 final : public Kernel {
                      std::bit_cast<uint64_t>(attrs_.beta)},
         [&] {
           auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(packed_size_ * s_.b_matrices) * 4);
+          const Tensor matrices = spec.constant(1)->read_once();
           for (int64_t i = 0; i < s_.b_matrices; ++i)
-            gemm_.pack(spec.constant(1)->data<float>() + s_.b_offset(i), b.row_stride, b.column_stride, s_.k, s_.n,
+            gemm_.pack(matrices.data<float>() + s_.b_offset(i), b.row_stride, b.column_stride, s_.k, s_.n,
                        c ? c->data<float>() : nullptr, packed->data<float>() + i * packed_size_,
                        static_cast<float>(attrs_.alpha), static_cast<float>(attrs_.beta));
-          release_pages(spec.constant(1)->raw(), spec.constant(1)->bytes());
+          release_pages(matrices.raw(), matrices.bytes());
           return packed;
         });
   }

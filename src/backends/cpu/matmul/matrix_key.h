@@ -14,8 +14,8 @@ struct MatrixKey {
   int64_t k = 0, n = 0, row_stride = 0, column_stride = 0, matrices = 1;
 
   MatrixKey(const MatMulShape& s, const Tensor& b, const Tensor* c)
-      : b(b.raw()),
-        c(c ? c->raw() : nullptr),
+      : b(b.identity()),
+        c(c ? c->identity() : nullptr),
         k(s.k),
         n(s.n),
         row_stride(s.g.b.row_stride),

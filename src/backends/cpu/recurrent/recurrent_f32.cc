@@ -168,7 +168,7 @@ class RecurrentF32 final : public Kernel {
     last_size_ = first_ < gates_ ? gemm_.packed_size(hidden_, n_) : 0;
     direction_size_ = w_size_ + r_size_ + last_size_ + (spec.has(7) ? 3 * n_ : 0);
     has_peephole_ = spec.has(7);
-    const auto address = [&](size_t i) -> const void* { return spec.has(i) ? spec.constant(i)->raw() : nullptr; };
+    const auto address = [&](size_t i) -> const void* { return spec.has(i) ? spec.constant(i)->identity() : nullptr; };
     packed_ = spec.packs.get(RecurrentKey{{address(1), address(2), address(3), address(7)},
                                           {input_, hidden_, gates_, directions_},
                                           &gemm_,
@@ -280,9 +280,10 @@ class RecurrentF32 final : public Kernel {
   Packed pack(const KernelSpec& spec) const {
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(direction_size_ * directions_) * sizeof(float));
     const int64_t rows = gates_ * hidden_;
+    const Tensor weights = spec.constant(1)->read_once(), recurrence = spec.constant(2)->read_once();
     for (int64_t d = 0; d < directions_; ++d) {
-      const float* w = spec.constant(1)->data<float>() + d * rows * input_;
-      const float* r = spec.constant(2)->data<float>() + d * rows * hidden_;
+      const float* w = weights.data<float>() + d * rows * input_;
+      const float* r = recurrence.data<float>() + d * rows * hidden_;
       const float* b = spec.has(3) ? spec.constant(3)->data<float>() + d * 2 * rows : nullptr;
       std::vector<float> bias(static_cast<size_t>(gates_ * n_), 0.0f), last(static_cast<size_t>(n_), 0.0f);
       for (int64_t g = 0; b && g < gates_; ++g)
