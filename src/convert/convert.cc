@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/guard.h"
 #include "convert/node_runner.h"
-#include "formats/executorch/writer/bounds.h"
 #include "ops/core/infer.h"
 #include "ops/core/op.h"
 #include "ops/core/verify.h"
@@ -133,10 +132,6 @@ Status check_written(const formats::WriteResult& result, const Model& model) {
   return Ok();
 }
 
-}  // namespace
-
-namespace {
-
 /// prepare(); `spare`: see specialize().
 Result<Module> prepare_with(const Model& model, const formats::Writer& writer, const Options& options, int64_t spare) {
   Module module = module_of(model);
@@ -158,7 +153,7 @@ Result<formats::WriteResult> convert_with_bounds(const Model& model, const forma
                                                  const Options& options) {
   SMELT_ASSIGN(const Module module, prepare_with(model, writer, options, 0));
   SMELT_ASSIGN(const Module wider, prepare_with(model, writer, options, 1));
-  return executorch::write_with_bounds(module, wider, options.write);
+  return writer.write_bounded(module, wider, options.write);
 }
 
 }  // namespace
@@ -183,7 +178,7 @@ Result<formats::WriteResult> convert(const Model& model, const formats::Writer& 
       auto again = write(folded);
       if (again.ok() && again->missing.empty()) result = std::move(*again);
     }
-    if (!result.missing.empty() && std::string_view(writer.name) == "pte" && has_bounded_results(model)) {
+    if (!result.missing.empty() && writer.write_bounded && has_bounded_results(model)) {
       auto bounded = convert_with_bounds(model, writer, options);
       if (bounded.ok() && bounded->missing.empty()) result = std::move(*bounded);
     }

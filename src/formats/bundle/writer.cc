@@ -15,8 +15,7 @@ bool can_write(const Module& module, const Graph& graph, const Node& node, const
   return pte_writer.can_write(module, graph, node, options);
 }
 
-Result<WriteResult> write(const Module& module, const WriteOptions& options) {
-  SMELT_ASSIGN(WriteResult program, pte_writer.write(module, options));
+Result<WriteResult> bundled(const WriteResult& program, const Module& module, const WriteOptions& options) {
   if (!program.missing.empty()) return program;
   const auto bytes = program.files[0].bytes.joined();
   bundle::Bundle made;
@@ -30,8 +29,18 @@ Result<WriteResult> write(const Module& module, const WriteOptions& options) {
   return result;
 }
 
+Result<WriteResult> write(const Module& module, const WriteOptions& options) {
+  SMELT_ASSIGN(const WriteResult program, pte_writer.write(module, options));
+  return bundled(program, module, options);
+}
+
+Result<WriteResult> write_bounded(const Module& module, const Module& wider, const WriteOptions& options) {
+  SMELT_ASSIGN(const WriteResult program, pte_writer.write_bounded(module, wider, options));
+  return bundled(program, module, options);
+}
+
 }  // namespace
 
-const Writer bpte_writer{"bpte", ".bpte", can_write, write, false, true};
+const Writer bpte_writer{"bpte", ".bpte", can_write, write, false, true, write_bounded};
 
 }  // namespace smelt::formats

@@ -74,6 +74,10 @@ struct Writer {
   bool integer_operators = false;
   /// True if the format has static shapes only: the caller folds constants first, as --simplify does.
   bool static_shapes = false;
+  /// Writes a module in which sizes that a run decides are bounds. `wider` is that module for larger bounds: what
+  /// differs between the two has a size that the run decides. Null: the format has no such form.
+  Result<WriteResult> (*write_bounded)(const Module& module, const Module& wider,
+                                       const WriteOptions& options) = nullptr;
 };
 
 /// All writers; the list is formats/writers.inc.

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "base/error.h"
-#include "formats/executorch/writer/bounds.h"
 #include "formats/executorch/writer/dynamic_quant.h"
 #include "formats/executorch/writer/plan_writer.h"
 
@@ -56,7 +55,7 @@ bool same_values(const Module& a, const Module& b) {
       [](const Graph& g) { return g.values.size(); });
 }
 
-/// `given_wider`: see write_with_bounds(); null: all sizes are known.
+/// `given_wider`: see Writer::write_bounded; null: all sizes are known.
 Result<WriteResult> write_program(const Module& given, const Module* given_wider, const WriteOptions& options) {
   const bool none = options.delegate == "none";
   if (!none && !options.delegate.empty() && options.delegate != "xnnpack")
@@ -101,17 +100,17 @@ bool can_write(const Module& module, const Graph& graph, const Node& node, const
   return PlanWriter(module, program, missing, false).try_node(graph, node);
 }
 
-}  // namespace
-
-Result<WriteResult> write_with_bounds(const Module& module, const Module& wider, const WriteOptions& options) {
+Result<WriteResult> write_bounded(const Module& module, const Module& wider, const WriteOptions& options) {
   return write_program(module, &wider, options);
 }
 
+}  // namespace
 }  // namespace executorch
 
 namespace formats {
 extern const Writer pte_writer;
-const Writer pte_writer{"pte", ".pte", executorch::can_write, executorch::write, false, true};
+const Writer pte_writer{"pte", ".pte", executorch::can_write,    executorch::write,
+                        false, true,   executorch::write_bounded};
 }  // namespace formats
 
 }  // namespace smelt
