@@ -176,7 +176,8 @@ json graph_json(const Module& m, size_t index, const Placement& p, const FileAtt
   json nodes = json::array(), values = json::array();
   for (const Value& v : g.values) {
     values.push_back(value_json(v));
-    if (v.constant && v.constant->identity() && counted.insert(v.constant->identity()).second) weights += v.constant->bytes();
+    if (v.constant && v.constant->identity() && counted.insert(v.constant->identity()).second)
+      weights += v.constant->bytes();
   }
   for (const Node& n : g.nodes) {
     const NodeCost cost = cost_of(g, n, p);

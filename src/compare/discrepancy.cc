@@ -10,7 +10,8 @@
 namespace smelt {
 
 std::vector<float> reals(const Tensor& t) {
-  if (!(is_float(t.dtype()) || is_integer(t.dtype()) || t.dtype() == DType::kBool) || (!t.identity() && t.elements() > 0))
+  if (!(is_float(t.dtype()) || is_integer(t.dtype()) || t.dtype() == DType::kBool) ||
+      (!t.identity() && t.elements() > 0))
     return {};
   std::vector<float> out(static_cast<size_t>(t.elements()));
   if (t.quant() && is_integer(t.dtype()) && t.quant()->kind != Quantization::Kind::kPerToken)

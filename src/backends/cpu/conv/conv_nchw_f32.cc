@@ -25,7 +25,8 @@ class ConvNchwF32 final : public Kernel {
         has_bias_(spec.has(2)) {
     const Tensor* filter = spec.constant(1);
     if (!in_order(g))
-      packed_ = spec.packs.get(ConvNchwKey{{g, *filter, nullptr}}, [&] { return order(filter->read_once().data<float>()); });
+      packed_ =
+          spec.packs.get(ConvNchwKey{{g, *filter, nullptr}}, [&] { return order(filter->read_once().data<float>()); });
     const int64_t panel = (g.k() + 1) * gemm.nr();
     panels_ = std::clamp<int64_t>(48 * 1024 / panel, 1, 8);
     const int64_t all = gemm.panels(g.out_pixels()) * g.batch * g.groups;
