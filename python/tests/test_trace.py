@@ -14,6 +14,8 @@ TRACE_TEST = Path(__file__).parents[2] / "tests" / "trace_test.py"
 
 def test_perfetto_reads_the_traces(digits: Path) -> None:
     command = Path(sysconfig.get_path("scripts"), "smelt")
+    if not command.exists():
+        pytest.skip("the package lies in a folder, without its command")
     done = subprocess.run(
         [sys.executable, str(TRACE_TEST), str(command), str(digits)], capture_output=True, text=True, check=False
     )
