@@ -71,8 +71,8 @@ TEST(ByteFunctions, GoThroughRealNumbers) {
   ByteGraph g;
   Builder& b = g.builder;
   const auto scalar = [&](DType dtype, double v) { return b.constant("", test::random_tensor(dtype, {}, v, v, 1)); };
-  const auto add = [&](Op op, AttrsPtr attrs, std::vector<ValueId> in, ValueType type) {
-    const ValueId y = b.value("", std::move(type));
+  const auto add = [&](Op op, AttrsPtr attrs, std::vector<ValueId> in, const ValueType& type) {
+    const ValueId y = b.value("", type);
     EXPECT_TRUE(b.node_to(op, std::move(attrs), std::move(in), {y}).ok());
     return y;
   };

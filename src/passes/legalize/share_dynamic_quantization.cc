@@ -19,7 +19,9 @@ struct Quantized {
   ValueId x;
   int inner;
   bool asymmetric;
-  auto operator<=>(const Quantized&) const = default;
+  bool operator<(const Quantized& o) const {
+    return std::tie(x, inner, asymmetric) < std::tie(o.x, o.inner, o.asymmetric);
+  }
 };
 
 bool is_real(const ValueType& t) { return t.dtype == DType::kF32 && !t.quant && t.ranked; }
