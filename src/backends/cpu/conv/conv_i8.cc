@@ -44,7 +44,7 @@ class ConvI8 final : public Kernel {
       return unquantized ? pack(filter.data<int8_t>()) : pack(ordered_filter(g_, filter, q_.w_zeros).data());
     });
     lda_ = gemm_.a_row_bytes(g.k());
-    block_ = std::max<int64_t>(1, 128 * 1024 / std::max<int64_t>(1, lda_ * gemm_.mr)) * gemm_.mr;
+    block_ = gemm_.block_rows(g.out_pixels(), g.k());
     if (threads_ > 1) {
       const int64_t share = (g.out_pixels() + threads_ - 1) / threads_;
       block_ = std::min(block_, (share + gemm_.mr - 1) / gemm_.mr * gemm_.mr);

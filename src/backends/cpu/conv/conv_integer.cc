@@ -59,7 +59,7 @@ class ConvIntegerKernel final : public Kernel {
       has_zero_ = spec.has(2);
     }
     lda_ = gemm_.a_row_bytes(g.k());
-    block_ = std::max<int64_t>(1, 128 * 1024 / std::max<int64_t>(1, lda_ * gemm_.mr)) * gemm_.mr;
+    block_ = gemm_.block_rows(g.out_pixels(), g.k());
     if (threads_ > 1) {
       const int64_t share = g.out_pixels() / (threads_ * 2);
       block_ = std::min(block_, std::max(gemm_.mr, share / gemm_.mr * gemm_.mr));

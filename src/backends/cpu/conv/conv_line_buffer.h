@@ -92,13 +92,13 @@ class ConvLineBuffer {
       for (int64_t left = g_.c_out; left > 0; left -= nr) {
         const bool wide = left > gemm_.lanes;
         const int64_t columns = std::min(left, nr);
-        const auto* tile = gemm_.tiles[x_signed][wide];
+        const auto& tile = gemm_.tiles[x_signed][wide];
         int64_t shift = group * g_.c_in;
         for (int64_t at = 0; at < g_.out[2]; at += height_, shift += height_ * step) {
           const int64_t here = std::min(height_, g_.out[2] - at);
           const void* chunks[kMaxChunks];
           for (int64_t i = 0; i < n; ++i) chunks[i] = starts[i] + shift;
-          tile[here - 1](chunks, n, step, packed, steps_, acc);
+          tile[here - 1](chunks, n, step, packed, steps_, acc, nullptr);
           done(acc, first + at, here, channel, columns);
         }
         packed += panel_bytes_ >> !wide;

@@ -35,7 +35,7 @@ HWY_INLINE VI multiply(Pair a, Columns b, VI sum) { return add_pairs(sum, a, b);
 
 template <int MR, int NV>
 void int16_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
-                int32_t* HWY_RESTRICT result) {
+                int32_t* HWY_RESTRICT result, const void* /*next*/) {
   const DI d;
   constexpr ptrdiff_t L = HWY_MAX_BYTES / 4;
   constexpr int kGroups = (MR + 2) / 3;
@@ -112,6 +112,7 @@ GemmI8 make_gemm_i8() {
   g.mr = kRows;
   g.lanes = HWY_MAX_BYTES / 4;
   fill_tiles<kRows>(g);
+  g.prefetching_tiles = g.tiles;
   g.to_int16 = int8_to_int16;
   return g;
 }

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 
 #include "backends/cpu/core/isa.h"
+#include "base/checked.h"
 
 namespace smelt {
 
@@ -19,15 +21,18 @@ namespace smelt {
 /// zero.
 struct GemmI8 {
   /// accumulators: rows 2 * lanes apart, whole vectors are written. a: rows `lda` bytes apart, each in `chunks` of
-  /// `steps` groups.
+  /// `steps` groups. next: the panel that the tiles of `prefetching_tiles` bring into the second cache; others ignore
+  /// it.
   using Tile = void (*)(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* b, ptrdiff_t steps,
-                        int32_t* acc);
+                        int32_t* acc, const void* next);
   static constexpr int64_t kMaxTile = 14 * 32;
 
   int64_t mr = 0, lanes = 0;
   bool bytes = false;
-  int32_t less = 0;           ///< what tiles count the bytes of a less; the addends of a panel make up for it
-  Tile tiles[2][2][16] = {};  ///< [a is int8][panel width / lanes - 1][rows - 1]; int16s: the same of both signs
+  int32_t less = 0;  ///< what tiles count the bytes of a less; the addends of a panel make up for it
+  using Tiles = std::array<std::array<std::array<Tile, 16>, 2>, 2>;
+  Tiles tiles{};              ///< [a is int8][panel width / lanes - 1][rows - 1]; int16s: the same of both signs
+  Tiles prefetching_tiles{};  ///< as `tiles`, and equal to those where a prefetch does not pay off
 
   int64_t nr() const { return 2 * lanes; }
   int64_t per_step() const { return bytes ? 4 : 2; }
@@ -44,25 +49,33 @@ struct GemmI8 {
   void pack(const int16_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero, void* packed) const;
   void pack(const int8_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero, void* packed) const;
 
+  /// Rows of a of length k that stay in the level-2 cache while all panels pass by: m, or a part of them in whole
+  /// tiles, so that all parts are about as large.
+  int64_t block_rows(int64_t m, int64_t k) const {
+    constexpr int64_t kBlockBytes = 384 * 1024;
+    if (m <= mr) return mr;
+    const int64_t most = std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, a_row_bytes(k) * mr)) * mr;
+    return round_up(ceil_div(m, ceil_div(m, most)), mr);
+  }
   /// Calls done(accumulators, row, rows, column, columns) for each tile, accumulators nr() apart. a_signed: the bytes
   /// of a are int8.
   template <class F>
   void run(int64_t m, int64_t n, int64_t k, const void* a, int64_t lda, bool a_signed, const void* packed,
            int64_t first, int64_t last, F&& done) const {
-    constexpr int64_t kBlockBytes = 192 * 1024;
     alignas(64) int32_t acc[kMaxTile];
-    const int64_t count = steps(k);
-    const int64_t block = m <= mr ? mr : std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, count * 4 * mr)) * mr;
+    const int64_t count = steps(k), block = block_rows(m, k);
     for (int64_t row = 0; row < m; row += block) {
       const int64_t rows = std::min(block, m - row);
       const int64_t tall = rows <= mr ? 1 : (rows + mr - 1) / mr, height = tall == 1 ? rows : (rows + tall - 1) / tall;
       for (int64_t p = first; p < last; ++p) {
-        const Tile* tile = tiles[a_signed][width(n, p) > lanes];
-        const void* panel = static_cast<const char*>(packed) + panel_offset(k, p);
+        const bool sign = a_signed, wide = width(n, p) > lanes, prefetches = p + 1 < last || row + block < m;
+        const auto* panel = static_cast<const char*>(packed) + panel_offset(k, p);
+        const auto* next = static_cast<const char*>(packed) + panel_offset(k, p + 1 < last ? p + 1 : first);
         for (int64_t i = row; i < row + rows; i += height) {
           const int64_t here = std::min(height, row + rows - i);
           const void* rows_of_a = static_cast<const char*>(a) + i * lda;
-          tile[here - 1](&rows_of_a, 1, lda, panel, count, acc);
+          const auto& of_sign = (prefetches && i == row ? prefetching_tiles : tiles)[sign];
+          of_sign[wide][here - 1](&rows_of_a, 1, lda, panel, count, acc, next);
           done(acc, i, here, p * nr(), std::min(nr(), n - p * nr()));
         }
       }

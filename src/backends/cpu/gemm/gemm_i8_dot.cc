@@ -31,7 +31,7 @@ SMELT_DOT HWY_INLINE void multiply(const int8x16_t (&a)[MR], const int8_t* b, in
 /// Four groups of each row at once, then group by group.
 template <bool kSigned, int MR, int NV>
 SMELT_DOT void dot_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
-                        int32_t* __restrict result) {
+                        int32_t* __restrict result, const void* /*next*/) {
   const auto* b = static_cast<const int8_t*>(panel);
   int32x4_t acc[MR][NV];
 #pragma GCC unroll 16
@@ -71,7 +71,7 @@ SMELT_DOT void dot_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, c
 }
 
 template <bool kSigned, int MR>
-void fill(GemmI8::Tile (&tiles)[2][16]) {
+void fill(GemmI8::Tiles::value_type& tiles) {
   tiles[0][MR - 1] = dot_tile<kSigned, MR, 1>;
   tiles[1][MR - 1] = dot_tile<kSigned, MR, 2>;
   if constexpr (MR > 1) fill<kSigned, MR - 1>(tiles);
@@ -86,6 +86,7 @@ void fill_dot_tiles(GemmI8& bytes) {
   bytes.less = 128;
   fill<false, 8>(bytes.tiles[0]);
   fill<true, 8>(bytes.tiles[1]);
+  bytes.prefetching_tiles = bytes.tiles;
 }
 
 }  // namespace smelt

@@ -22,11 +22,15 @@ struct Int16Products {
   static __m512i multiply(__m512i sum, __m512i a, __m512i b) { return _mm512_dpwssd_epi32(sum, a, b); }
 };
 
-template <class P, int MR, int NV>
+/// Tiles of less rows read b as fast as the hardware brings it.
+constexpr int kFewestRowsToPrefetch = 6;
+
+template <class P, int MR, int NV, bool kPrefetches>
 void vnni_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
-               int32_t* __restrict result) {
+               int32_t* __restrict result, const void* next) {
   constexpr int kGroups = (MR + 2) / 3;
-  const char* b = static_cast<const char*>(panel);
+  const auto* b = static_cast<const char*>(panel);
+  const auto* ahead = static_cast<const char*>(next);
   __m512i acc[MR][NV];
 #pragma GCC unroll 16
   for (int m = 0; m < MR; ++m)
@@ -41,6 +45,9 @@ void vnni_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void
       __m512i bv[NV];
 #pragma GCC unroll 2
       for (int j = 0; j < NV; ++j) bv[j] = _mm512_load_si512(b + j * 64);
+      if constexpr (kPrefetches)
+#pragma GCC unroll 2
+        for (int j = 0; j < NV; ++j, ahead += 64) _mm_prefetch(ahead, _MM_HINT_T1);
 #pragma GCC unroll 16
       for (int m = 0; m < MR; ++m) {
         int group;
@@ -61,10 +68,13 @@ void vnni_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void
 }
 
 template <class P, int MR>
-void fill(GemmI8::Tile (&tiles)[2][16]) {
-  tiles[0][MR - 1] = vnni_tile<P, MR, 1>;
-  tiles[1][MR - 1] = vnni_tile<P, MR, 2>;
-  if constexpr (MR > 1) fill<P, MR - 1>(tiles);
+void fill(GemmI8& g, bool sign) {
+  constexpr bool kPrefetches = MR >= kFewestRowsToPrefetch;
+  g.tiles[sign][0][MR - 1] = vnni_tile<P, MR, 1, false>;
+  g.tiles[sign][1][MR - 1] = vnni_tile<P, MR, 2, false>;
+  g.prefetching_tiles[sign][0][MR - 1] = vnni_tile<P, MR, 1, kPrefetches>;
+  g.prefetching_tiles[sign][1][MR - 1] = vnni_tile<P, MR, 2, kPrefetches>;
+  if constexpr (MR > 1) fill<P, MR - 1>(g, sign);
 }
 
 }  // namespace
@@ -73,9 +83,9 @@ void fill_vnni_tiles(GemmI8& bytes, GemmI8& int16s) {
   bytes.mr = int16s.mr = 14;
   bytes.lanes = int16s.lanes = 16;
   bytes.bytes = true;
-  fill<Int8Products, 14>(bytes.tiles[0]);
-  fill<SignedInt8Products, 14>(bytes.tiles[1]);
-  for (auto& tiles : int16s.tiles) fill<Int16Products, 14>(tiles);
+  fill<Int8Products, 14>(bytes, false);
+  fill<SignedInt8Products, 14>(bytes, true);
+  for (const bool sign : {false, true}) fill<Int16Products, 14>(int16s, sign);
 }
 
 }  // namespace smelt
