@@ -147,12 +147,55 @@ HWY_INLINE void store_bytes(VI v, int64_t n, uint8_t* to) {
 #endif
 }
 
+#if HWY_TARGET == HWY_AVX3
+/// Stores rows of 32 bytes, saturating: four vectors become two rows in three packs.
+template <bool kSigned>
+HWY_INLINE void store_two_rows(const VI (&first)[2], const VI (&second)[2], uint8_t* to, int64_t stride) {
+  const __m512i top = _mm512_packs_epi32(first[0].raw, first[1].raw);
+  const __m512i bottom = _mm512_packs_epi32(second[0].raw, second[1].raw);
+  const __m512i packed = kSigned ? _mm512_packs_epi16(top, bottom) : _mm512_packus_epi16(top, bottom);
+  // Each 128-bit lane holds four bytes of every vector.
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i rows = _mm512_permutexvar_epi32(order, packed);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(rows));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + stride), _mm512_extracti64x4_epi64(rows, 1));
+}
+
+/// Pairs of rows of 32 channels. Returns the number of rows done.
+template <Rounding R, Steps S, bool kSigned, bool kClamps>
+HWY_INLINE int64_t requantize_row_pairs(const RequantizeParams& r, const int32_t* acc, int64_t stride, int64_t rows,
+                                        int64_t channel, uint8_t* out, int64_t out_stride) {
+  constexpr DI d;
+  constexpr int64_t kLanes = 16;
+  const VI low = hn::Set(d, r.low), high = hn::Set(d, r.high);
+  const ChannelFactors<R, S> factors[2] = {{r, channel}, {r, channel + kLanes}};
+  const auto rescaled = [&](const int32_t* from, int part) HWY_ATTR {
+    const VI v = factors[part].rescale(hn::LoadU(d, from + part * kLanes));
+    return kClamps ? hn::Min(hn::Max(v, low), high) : v;
+  };
+  int64_t row = 0;
+  for (; row + 2 <= rows; row += 2, acc += 2 * stride, out += 2 * out_stride)
+    store_two_rows<kSigned>({rescaled(acc, 0), rescaled(acc, 1)},
+                            {rescaled(acc + stride, 0), rescaled(acc + stride, 1)}, out, out_stride);
+  return row;
+}
+#endif
+
 template <Rounding R, Steps S, bool kSigned, bool kClamps>
 void requantize_params(const RequantizeParams& r, const int32_t* acc, int64_t stride, int64_t rows, int64_t n,
                        int64_t channel, uint8_t* out, int64_t out_stride) {
   const DI d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const VI low = hn::Set(d, r.low), high = hn::Set(d, r.high);
+#if HWY_TARGET == HWY_AVX3
+  if (n == 2 * lanes) {
+    const int64_t done = requantize_row_pairs<R, S, kSigned, kClamps>(r, acc, stride, rows, channel, out, out_stride);
+    acc += done * stride;
+    out += done * out_stride;
+    rows -= done;
+  }
+  if (rows == 0) return;
+#endif
   for (int64_t j = 0; j < n; j += lanes) {
     const ChannelFactors<R, S> f(r, channel + j);
     const auto columns = [&](int64_t count) HWY_ATTR {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <utility>
 
 #include "ops/common/fixed_point.h"
 
@@ -68,16 +69,20 @@ void check_every_level(int bits, bool rectified, int left = 0) {
           if (std::fabs(sum) < static_cast<double>(r.reach) - 2)
             acc[i] = static_cast<int32_t>(sum) + static_cast<int>(gen() % 3) - 1;
         }
-        for (const Isa isa : machine_isas()) {
-          std::vector<uint8_t> out(acc.size());
-          requantize_accumulators(isa, r)(r, acc.data(), kChannels, kRows, kChannels, 0, out.data(), kChannels);
-          for (size_t i = 0; i < kChannels * kRows; ++i) {
-            const int got = is_signed ? static_cast<int8_t>(out[i]) : out[i];
-            ASSERT_EQ(got, expected(r, acc[i], i % kChannels))
-                << to_string(rounding) << ' ' << to_string(isa) << " sum " << acc[i] << " channel " << i % kChannels
-                << " shift " << r.shifts[i % kChannels];
+        // All channels, and an odd number of rows of as many as a tile has.
+        for (const auto& [channels, rows] : {std::pair{kChannels, kRows}, std::pair{int64_t{32}, kRows - 1}})
+          for (const Isa isa : machine_isas()) {
+            std::vector<uint8_t> out(acc.size(), 77);
+            requantize_accumulators(isa, r)(r, acc.data(), kChannels, rows, channels, 0, out.data(), kChannels);
+            for (size_t i = 0; i < out.size(); ++i) {
+              const auto channel = static_cast<int64_t>(i % kChannels), row = static_cast<int64_t>(i / kChannels);
+              const int got = is_signed ? static_cast<int8_t>(out[i]) : out[i];
+              const bool written = channel < channels && row < rows;
+              ASSERT_EQ(got, written ? expected(r, acc[i], i % kChannels) : 77)
+                  << to_string(rounding) << ' ' << to_string(isa) << " accumulator " << acc[i] << " channel " << channel
+                  << " of " << channels << " row " << row << " shift " << r.shifts[i % kChannels];
+            }
           }
-        }
       }
 }
 
