@@ -1,4 +1,4 @@
-// Operators that exporters decompose: GELU, SiLU, layer and RMS normalization, the bias of a matrix product.
+// Operators that exporters decompose: GELU, SiLU, layer, RMS and group normalization, the bias of a matrix product.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -6,8 +6,10 @@
 #include "ops/core/op.h"
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
+#include "ops/shape/shape.h"
 #include "passes/fuse/pattern.h"
 #include "passes/passes.h"
+#include "tensor/numeric.h"
 
 namespace smelt {
 namespace {
@@ -233,18 +235,92 @@ std::optional<Node> biased_product(const Pattern& in, const Node& n) {
   return std::nullopt;
 }
 
+/// True if the value is absent, or a constant whose elements are all `wanted`.
+bool is_uniform(const Pattern& in, const Node& n, size_t i, double wanted) {
+  if (i >= n.inputs.size() || n.inputs[i] == kNoValue) return true;
+  const Tensor* c = in.constant(n.inputs[i]);
+  if (!c || c->dtype() != DType::kF32 || c->quant()) return false;
+  const auto* v = c->data<float>();
+  return std::all_of(v, v + c->elements(), [&](float e) { return static_cast<double>(e) == wanted; });
+}
+
+/// True if `n` reshapes to the shape of x.
+bool restores_shape(const Pattern& in, const Node& n, ValueId x) {
+  if (const Node* shape = in.producer(n.inputs[1], Op::kShapeOf)) {
+    const auto& a = static_cast<const ShapeOfAttrs&>(*shape->attrs);
+    return shape->inputs[0] == x && a.start == 0 && a.end == INT64_MAX;
+  }
+  return in.constant(n.inputs[1]) && in.type(x).is_static() && in.type(n.outputs[0]).is_static() &&
+         in.type(x).shape == in.type(n.outputs[0]).shape;
+}
+
+/// PyTorch's group normalization: [n, channels, ...] as [n, groups, rest], normalized row by row, and back.
+std::optional<Node> group_normalization(const Pattern& in, const Node& n) {
+  const Node* norm = n.op == Op::kReshape ? in.producer(n.inputs[0], Op::kGroupNorm) : nullptr;
+  const Node* split = norm ? in.producer(norm->inputs[0], Op::kReshape) : nullptr;
+  if (!split || norm->outputs.size() != 1 || !in.has_one_use(n.inputs[0])) return std::nullopt;
+  const ValueId x = split->inputs[0];
+  if (!in.is_f32(x) || !in.is_f32(n.outputs[0]) || !in.type(x).ranked || !in.type(norm->inputs[0]).ranked)
+    return std::nullopt;
+  const Shape &from = in.type(x).shape, &rows = in.type(norm->inputs[0]).shape;
+  GroupNormAttrs a = static_cast<const GroupNormAttrs&>(*norm->attrs);
+  const bool row_by_row = a.groups == 0 || a.groups == rows[1];
+  if (from.rank() < 3 || rows.rank() != 3 || !row_by_row || a.layout != Layout::kChannelsFirst ||
+      a.act.kind != ActKind::kNone || rows[1] < 1 || from[1] < 1 || from[1] % rows[1] != 0)
+    return std::nullopt;
+  const Tensor* shape = in.constant(split->inputs[1]);
+  const bool copies_batch =
+      shape && get_int(*shape, 0) == 0 && !static_cast<const ReshapeAttrs&>(*split->attrs).allow_zero;
+  if (!copies_batch && (from[0] < 1 || from[0] != rows[0])) return std::nullopt;
+  if (!restores_shape(in, n, x) || !is_uniform(in, *norm, 1, 1) || !is_uniform(in, *norm, 2, 0)) return std::nullopt;
+  a.groups = rows[1];
+  a.per_group_affine = false;
+  return as(n, Op::kGroupNorm, make_attrs<GroupNormAttrs>(a), {x}, "Reshape+InstanceNormalization");
+}
+
+/// A group normalization with the constant, one number a channel, that `n` multiplies its result with or adds to it.
+std::optional<Node> scaled_group_norm(Pattern& in, const Node& n) {
+  const bool scales = in.binary(n.outputs[0], Binary::kMul) != nullptr;
+  if (!scales && !in.binary(n.outputs[0], Binary::kAdd)) return std::nullopt;
+  for (size_t i = 0; i < 2; ++i) {
+    const Node* norm = in.producer(n.inputs[i], Op::kGroupNorm);
+    const Tensor* c = in.constant(n.inputs[1 - i]);
+    if (!norm || norm->outputs.size() != 1 || !in.has_one_use(n.inputs[i]) || !c || !in.type(norm->inputs[0]).ranked)
+      continue;
+    const auto& a = static_cast<const GroupNormAttrs&>(*norm->attrs);
+    const Shape& x = in.type(norm->inputs[0]).shape;
+    const size_t at = scales ? 1 : 2;
+    if (norm->inputs.size() > at || a.per_group_affine || a.layout != Layout::kChannelsFirst ||
+        a.act.kind != ActKind::kNone || c->dtype() != DType::kF32 || c->quant() || x[1] < 2)
+      continue;
+    const int channels = c->rank() - (x.rank() - 1);  // the dimension of c that is x's channels
+    if (channels < 0 || channels > 1 || c->elements() != x[1] || c->dim(channels) != x[1]) continue;
+    Node made = as(n, Op::kGroupNorm, norm->attrs, norm->inputs, "GroupNormalization");
+    auto vector = std::make_shared<const Tensor>(c->reshaped({x[1]}));
+    made.inputs.resize(at, kNoValue);
+    made.inputs.push_back(in.add_value(ValueType::tensor(DType::kF32, vector->shape())));
+    in.graph().value(made.inputs.back()).constant = std::move(vector);
+    return made;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void recompose(Graph& graph) {
   Pattern in(graph);
   for (size_t k = 0; k < graph.nodes.size(); ++k) {
     const Node& n = graph.nodes[k];
-    if (n.op != Op::kBinary || n.outputs.empty() || n.outputs[0] == kNoValue || !in.is_f32(n.outputs[0])) continue;
-    for (const auto& form : {gated_unit, normalization, factored_normalization, scaled_normalization, biased_product})
-      if (std::optional<Node> made = form(in, n)) {
-        in.replace(k, std::move(*made));
-        break;
-      }
+    if (n.outputs.empty() || n.outputs[0] == kNoValue || !in.is_f32(n.outputs[0])) continue;
+    std::optional<Node> made;
+    if (n.op == Op::kReshape) {
+      made = group_normalization(in, n);
+    } else if (n.op == Op::kBinary) {
+      for (const auto& form : {gated_unit, normalization, factored_normalization, scaled_normalization, biased_product})
+        if (!made) made = form(in, n);
+      if (!made) made = scaled_group_norm(in, n);
+    }
+    if (made) in.replace(k, std::move(*made));
   }
   remove_dead_nodes(graph);
 }

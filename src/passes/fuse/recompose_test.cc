@@ -209,6 +209,51 @@ TEST(Recompose, BiasOfAProduct) {
       {"MatMul", "Binary"});
 }
 
+/// x as `groups` rows an image, normalized with a factor and an addend for all rows, and in its own shape again.
+ValueId grouped(Forms& f, ValueId x, int64_t groups, float scale = 1, float bias = 0) {
+  GroupNormAttrs a;
+  a.groups = 0;
+  const auto all = [&](float v) { return f.b.constant("", random_tensor(DType::kF32, {groups}, v, v, 1)); };
+  const ValueId rows = f.reshape(x, {0, groups, -1});
+  const ValueId y = f.op(Op::kGroupNorm, make_attrs<GroupNormAttrs>(a), {rows, all(scale), all(bias)});
+  return f.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {y, f.op(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {x})});
+}
+
+TEST(Recompose, GroupNormalization) {
+  const Shape images{2, 6, 4, 5};
+  check(images,
+        [](Forms& f, ValueId x) {
+          const ValueId scaled = f.mul(grouped(f, x, 3), f.weights({6, 1, 1}));
+          return f.binary(Binary::kAdd, f.weights({1, 6, 1, 1}, 4), scaled);
+        },
+        {"GroupNorm"});
+  check(images,
+        [](Forms& f, ValueId x) {
+          return f.binary(Binary::kAdd, grouped(f, x, 1), f.weights({6, 1, 1}));
+        },
+        {"GroupNorm"});
+  check(  // an addend that is no number a channel, a factor after an addend
+      images,
+      [](Forms& f, ValueId x) {
+        const ValueId y = f.binary(Binary::kAdd, grouped(f, x, 3), f.weights({4, 1}));
+        return f.mul(f.binary(Binary::kAdd, y, f.weights({6, 1, 1})), f.weights({6, 1, 1}, 4));
+      },
+      {"GroupNorm", "Binary", "Binary", "Binary"});
+  check(  // the rows have an addend of their own
+      images,
+      [](Forms& f, ValueId x) {
+        return f.mul(grouped(f, x, 3, 1, 0.5f), f.weights({6, 1, 1}));
+      },
+      {"GroupNorm", "Binary"});
+  check(  // another shape afterwards
+      images,
+      [](Forms& f, ValueId x) {
+        const ValueId y = grouped(f, f.add(x, 1), 3);
+        return f.mul(f.reshape(y, {2, 12, 2, 5}), f.weights({12, 1, 1}));
+      },
+      {"Binary", "GroupNorm", "Binary"});
+}
+
 /// 3 heads of 8 elements.
 ValueId heads(Forms& f, ValueId x, const std::vector<int64_t>& perm) {
   return f.transpose(f.reshape(x, {0, -1, 3, 8}), perm);
