@@ -40,6 +40,9 @@ const ConvRow kRows[] = {
     {1, 8, 17, 16, 20, 3, 3, 2, 6, 6, 1, ActKind::kRelu},
     {1, 8, 6, 6, 20, 3, 3, 1, 30, 30, 1},
     {1, 8, 6, 6, 20, 3, 3, 1, 2, 5, 1},  // some pixels see padding only
+    // Lines of so many pixels that stretches of them are worked on.
+    {1, 96, 2, 2101, 9, 1, 3, 1, 1, 1, 1, ActKind::kRelu},
+    {1, 96, 1, 4200, 40, 1, 3, 2, 1, 0, 2},
 };
 
 constexpr Tolerance kLongSums{5e-5, 1e-5};

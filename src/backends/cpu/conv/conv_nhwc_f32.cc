@@ -21,13 +21,14 @@ struct LineShape {
   int64_t slice_rows = 0;  ///< lines of input pixels under them
   int64_t width = 0;       ///< pixels of a slice's lines
   int64_t line = 0;        ///< floats from one line of a slice, or of the image, to the next
+  int64_t stretch = 1;     ///< output pixels of a line that are worked on at once; less than a line: `lines` is 1
   std::vector<ptrdiff_t> at;
   int64_t length = 0;
 
   GemmRuns runs() const { return {at.data(), static_cast<ptrdiff_t>(at.size()), length}; }
   int64_t slice_floats(const ConvShape& g) const { return copied ? g.kernel[0] * slice_rows * line : 0; }
 
-  static LineShape make(const ConvShape& g) {
+  static LineShape make(const ConvShape& g, int64_t mr) {
     LineShape s;
     s.use = !g.pointwise() && g.out[2] >= kNarrowest;
     if (!s.use) return s;
@@ -44,6 +45,9 @@ struct LineShape {
     constexpr int64_t kFloats = 96 * 1024;  // slices stay in the level-2 cache
     while (s.lines < g.out[1] && g.kernel[0] * rows(s.lines + 1) * s.line <= kFloats) ++s.lines;
     s.slice_rows = rows(s.lines);
+    const int64_t floats = g.kernel[0] * rows(1) * s.line;
+    const int64_t stretches = floats > 2 * kFloats ? ceil_div(floats, kFloats) : 1;
+    s.stretch = stretches > 1 ? round_up(ceil_div(g.out[2], stretches), mr) : g.out[2];
     const bool joined = g.dilation[2] == 1 && g.groups == 1;  // the taps of a line lie side by side
     s.length = joined ? g.kernel[2] * g.c_in : g.c_in;
     const int64_t plane = s.copied ? s.slice_rows : g.in[1] * g.dilation[0];
@@ -148,7 +152,7 @@ class ConvNhwcF32 final : public Kernel {
     // Blocks of whole tiles: patches that fit the level-2 cache.
     block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.k() * gemm.mr));
     if (g.pointwise()) block_ = std::max<int64_t>(block_, g.out_pixels() / gemm.mr + 1);
-    lines_ = LineShape::make(g);
+    lines_ = LineShape::make(g, gemm.mr);
     segments_ = segments_of(g, gemm.mr);
     if (!segments_.empty()) lines_ = {.use = true, .lines = g.out[1]};
     plane_ = lines_.use ? g.out[1] : (g.out_pixels() + gemm.mr - 1) / gemm.mr;
@@ -270,13 +274,16 @@ class ConvNhwcF32 final : public Kernel {
       from += (oz * g_.stride[0] * g_.in[1] + first * g_.stride[1]) * lines_.line;
     }
     float* to = y + (image * g_.out_pixels() + (oz * g_.out[1] + first) * g_.out[2]) * g_.all_out();
+    const int64_t pixel_step = g_.stride[2] * g_.all_in();
     const Bounds bounds = activation_bounds(act_);
     const int64_t packed_group = gemm_.packed_size(g_.k(), g_.c_out);
     for (int64_t group = 0; group < g_.groups; ++group)
-      gemm_.product({from + group * g_.c_in, to + group * g_.c_out, g_.stride[2] * g_.all_in(), g_.all_out(), g_.out[2],
-                     count, g_.stride[1] * lines_.line, g_.out[2] * g_.all_out()},
-                    lines_.runs(), g_.k(), g_.c_out, packed_->data<float>() + group * packed_group, panels.first,
-                    panels.last, nullptr, bounds.lo, bounds.hi);
+      for (int64_t at = 0; at < g_.out[2]; at += lines_.stretch)
+        gemm_.product({from + at * pixel_step + group * g_.c_in, to + at * g_.all_out() + group * g_.c_out, pixel_step,
+                       g_.all_out(), std::min(lines_.stretch, g_.out[2] - at), count, g_.stride[1] * lines_.line,
+                       g_.out[2] * g_.all_out()},
+                      lines_.runs(), g_.k(), g_.c_out, packed_->data<float>() + group * packed_group, panels.first,
+                      panels.last, nullptr, bounds.lo, bounds.hi);
     activate(to, count * g_.out[2], panels);
   }
 
