@@ -1,4 +1,5 @@
 // Concat of 8-bit values with several quantization parameters into those of the output, by tables of 256.
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -24,18 +25,22 @@ class ConcatRequantize final : public Kernel {
     for (const Input& in : inputs_) row_ += in.run;
   }
   Status run(KernelContext& ctx) const override {
-    auto* y = ctx.output(0).data<uint8_t>();
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      const Input& in = inputs_[i];
-      if (in.run == 0) continue;
-      const auto* x = ctx.input(static_cast<int>(i)).data<uint8_t>();
-      for (int64_t o = 0; o < outer_; ++o) {
-        if (in.copied)
-          std::memcpy(y + o * row_, x + o * in.run, static_cast<size_t>(in.run));
-        else
-          lookup_(in.table.data(), x + o * in.run, in.run, y + o * row_);
+    constexpr int64_t kBlockBytes = 64 * 1024;  // of the output, which all inputs fill while it is in the cache
+    const int64_t block = std::max<int64_t>(1, kBlockBytes / row_);
+    for (int64_t first = 0; first < outer_; first += block) {
+      const int64_t last = std::min(outer_, first + block);
+      auto* y = ctx.output(0).data<uint8_t>();
+      for (size_t i = 0; i < inputs_.size(); y += inputs_[i++].run) {
+        const Input& in = inputs_[i];
+        if (in.run == 0) continue;
+        const auto* x = ctx.input(static_cast<int>(i)).data<uint8_t>();
+        for (int64_t o = first; o < last; ++o) {
+          if (in.copied)
+            std::memcpy(y + o * row_, x + o * in.run, static_cast<size_t>(in.run));
+          else
+            lookup_(in.table.data(), x + o * in.run, in.run, y + o * row_);
+        }
       }
-      y += in.run;
     }
     return Ok();
   }

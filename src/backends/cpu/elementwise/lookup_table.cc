@@ -13,6 +13,7 @@
 #include "backends/cpu/core/broadcast.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/elementwise/lookup_table.h"
+#include "backends/cpu/elementwise/lookup_table_vbmi.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/common/run_reference.h"
@@ -81,7 +82,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace smelt {
 
-LookUp8 lookup_8(Isa isa) { return SMELT_FOR_LEVEL(isa, look_up_8); }
+LookUp8 lookup_8(Isa isa) {
+#if defined(__x86_64__)
+  if (isa.has(IsaFeature::kVnni) && __builtin_cpu_supports("avx512vbmi")) return look_up_8_vbmi;
+#endif
+  return SMELT_FOR_LEVEL(isa, look_up_8);
+}
 
 bool takes_lookup_table(const ValueType& t) {
   return (is_8bit(t.dtype) || t.dtype == DType::kBool) && (!t.quant || is_per_tensor(t.quant));
