@@ -29,7 +29,10 @@ Name dynamically_rounded(NodeWriter& n, Name x, const std::vector<int64_t>& axes
 namespace {
 
 void write_quantize(NodeWriter& n) {
-  const Order order = order_at_hand(n);
+  const QuantPtr& quant = n.out_type(0).quant;
+  // Rows are those of the graph's order, but for such as span all dimensions behind the first.
+  const bool rows = quant && quant->kind == Quantization::Kind::kPerToken && quant->axis + 1 < n.rank(0);
+  const Order order = rows ? Order::kAsIs : order_at_hand(n);
   if (n.quantized(0) && n.dtype(0) == n.out_type(0).dtype && same_quant_params(n.type(0).quant, n.out_type(0).quant))
     return n.bind_raw(0, n.raw(0, order), order);
   Name x = n.in(0, order);

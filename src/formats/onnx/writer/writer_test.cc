@@ -146,6 +146,24 @@ TEST(OnnxWriter, QuantizedConvStaysInteger) {
   EXPECT_EQ(std::ranges::count(g.nodes, Op::kDequantizeLinear, &Node::op), 2);
 }
 
+TEST(OnnxWriter, RowsQuantizedAtRunTimeAreThoseOfTheGraph) {
+  TestModel m;
+  PoolAttrs a;
+  a.kernel = a.strides = {1, 1};
+  a.layout = Layout::kChannelsLast;
+  const ValueId pooled = m.add(Op::kPool, make_attrs<PoolAttrs>(a), {m.input("x", ramp({1, 5, 6, 7}))});
+  for (const int axis : {1, 3}) {
+    Quantization rows;
+    rows.kind = Quantization::Kind::kPerToken;
+    rows.axis = axis;
+    const ValueType type = ValueType::tensor(DType::kI8, Shape{1, 5, 6, 7}, std::make_shared<const Quantization>(rows));
+    const auto q = m.builder().op_as(Op::kQuantize, make_attrs<NoAttrs>(), {pooled}, type);
+    ASSERT_TRUE(q.ok());
+    m.output(m.add(Op::kDequantize, make_attrs<NoAttrs>(), {*q}), Cat("y", axis));
+  }
+  expect_same(m);
+}
+
 TEST(OnnxWriter, ProductsOfAllForms) {
   for (const bool transposed : {false, true})
     for (const bool biased : {false, true}) {
