@@ -137,6 +137,7 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
   Module module = module_of(model);
   SMELT_TRY(choose_method(module, options.method));
   SMELT_TRY(check_expansion(module));
+  give_first_contents(module);
   SMELT_TRY(set_shapes(module, options.shapes));
   const QuantizeOptions& q = options.quantization;
   const bool fixed = options.fixed_shapes || writer.static_shapes;

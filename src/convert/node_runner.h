@@ -30,6 +30,10 @@ class NodeRunner {
 /// become as many more than the most that a run can give; -1: they stay open.
 Status specialize(Module& module, const Evaluate& evaluate, int64_t spare = -1);
 
+/// Makes what a graph assigns to variables in the first run alone, as that of CALL_ONCE in TFLite does, their first
+/// contents, if those are constants and the variables keep their shapes. Otherwise the module stays as it is.
+void give_first_contents(Module& module);
+
 /// Writes nodes that only move elements as one Gather by constant indices, where the writer has no form for them.
 void move_by_indices(Module& module, const formats::Writer& writer, const formats::WriteOptions& options,
                      const Evaluate& evaluate);
