@@ -205,6 +205,37 @@ bool call_scatter_nd(CallWriter& w) {
   return w.out(0, p.reshape(w.call("aten::index_put", {x, places, updates, accumulate}), s));
 }
 
+/// Rows of the dimensions up to the last one in which the update is narrower go where the clamped starts say.
+bool call_dynamic_update_slice(CallWriter& w) {
+  const Shape s = w.in_type(0).shape, part = w.in_type(1).shape;
+  if (!moves_integers(w)) return false;
+  int lead = 0;
+  for (int d = 0; d < s.rank(); ++d)
+    if (part[d] != s[d]) lead = d + 1;
+  if (lead == 0 || part.elements() == 0) return w.out(0, w.in(lead == 0 ? 1 : 0));
+  const Shape table = as_rows(s, lead);
+  Tensor limits(DType::kI64, Shape{s.rank()}), strides(DType::kI64, Shape{s.rank()}),
+      rows(DType::kI64, Shape{as_rows(part, lead)[0]});
+  for (int64_t d = s.rank() - 1, stride = 1; d >= 0; --d) {
+    const int at = static_cast<int>(d);
+    set_int(limits, d, s[at] - part[at]);
+    set_int(strides, d, at < lead ? stride : 0);
+    stride *= at < lead ? s[at] : 1;
+  }
+  for (int64_t i = 0; i < rows.elements(); ++i) {
+    int64_t row = 0, rest = i;
+    for (int d = lead - 1; d >= 0; rest /= part[d--]) row += rest % part[d] * get_int(strides, d);
+    set_int(rows, i, row);
+  }
+  PlanWriter& p = w.plan();
+  const int from_zero = w.binary("maximum", w.cast(w.in(2), DType::kI64), p.number(DType::kI64, 0));
+  const int start = w.binary("minimum", from_zero, p.constant(limits));
+  const int first = w.reduce("sum", w.mul(start, p.constant(strides)), {0}, true);
+  const int places = p.list({w.add(first, p.constant(rows))}, true), accumulate = p.boolean(false);
+  const int updates = p.reshape(w.in(1), Shape{rows.elements(), table[1]});
+  return w.out(0, p.reshape(w.call("aten::index_put", {p.reshape(w.in(0), table), places, updates, accumulate}), s));
+}
+
 /// Zeros with updates added.
 bool call_scatter_new(CallWriter& w) {
   const Shape s = w.out_type(0).shape, tuples = w.in_type(0).shape;

@@ -72,14 +72,37 @@ int normalized_over(CallWriter& w, int x, const std::vector<int64_t>& axes, doub
 
 bool extra_outputs(CallWriter& w) { return w.wants(1) || w.wants(2); }
 
+/// The call of that name, whose scale and offset have the shape of the dimensions normalized over.
+bool native_layer_norm(CallWriter& w, const std::vector<int64_t>& axes) {
+  const int x = w.real(0);
+  PlanWriter& p = w.plan();
+  Shape inner, outer = w.shape(x);
+  for (const int64_t d : axes) {
+    inner.push_back(outer[static_cast<int>(d)]);
+    outer[static_cast<int>(d)] = 1;
+  }
+  for (const int i : {1, 2})
+    if (w.has(i) && !(w.in_type(i).shape == inner)) return false;
+  std::vector<int> args{x, p.integers({inner.begin(), inner.end()})};
+  for (const int i : {1, 2}) args.push_back(w.has(i) ? w.cast(w.real(i), w.dtype(x)) : p.null());
+  args.push_back(p.real(w.attrs<LayerNormAttrs>().epsilon));
+  std::vector<int> outputs{p.add_tensor(w.dtype(x), w.shape(x))};
+  for (int i = 0; i < 2; ++i) outputs.push_back(p.add_tensor(w.dtype(x), outer));
+  p.call_to("aten::native_layer_norm", "out", std::move(args), outputs);
+  for (const int i : {1, 2})
+    if (w.wants(i) && !w.out(i, w.cast(outputs[static_cast<size_t>(i)], w.out_type(i).dtype))) return false;
+  return w.out(0, outputs[0]);
+}
+
 }  // namespace
 
 bool call_layer_norm(CallWriter& w) {
   const auto& a = w.attrs<LayerNormAttrs>();
   const int rank = w.rank(0);
-  if (extra_outputs(w)) return false;
   std::vector<int64_t> axes;
   for (int64_t d = a.axis < 0 ? a.axis + rank : a.axis; d < rank; ++d) axes.push_back(d);
+  if (!a.rms && !axes.empty() && native_layer_norm(w, axes)) return true;
+  if (extra_outputs(w)) return false;
   int y = normalized_over(w, w.real(0), axes, a.epsilon, !a.rms);
   if (w.has(1)) y = w.mul(y, w.cast(w.real(1), w.dtype(y)));
   if (w.has(2)) y = w.add(y, w.cast(w.real(2), w.dtype(y)));

@@ -12,6 +12,7 @@
 #include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"
 #include "ops/ml/ml.h"
+#include "ops/normalization/normalization.h"
 #include "ops/pool/pool.h"
 #include "ops/recurrent/recurrent.h"
 #include "ops/reduce/reduce.h"
@@ -267,6 +268,28 @@ TEST(ProgramCalls, SupportVectorMachines) {
                   {"coupled probabilities", Op::kSvm, attrs(coupled), {x}},
                   {"linear", Op::kSvm, attrs(linear), {x}},
                   {"softmax that keeps zeros", Op::kLinearModel, attrs(zeros), {x}}});
+}
+
+TEST(ProgramCalls, UpdatesStartAtClampedPlaces) {
+  const Tensor x = f32({4, 5, 3});
+  const auto at = [](const std::vector<double>& v) { return test::tensor(DType::kI32, {3}, v); };
+  const AttrsPtr none = attrs(NoAttrs());
+  expect_written({{"inside", Op::kDynamicUpdateSlice, none, {x, f32({2, 5, 2}, 2), at({1, 0, 1})}},
+                  {"rows", Op::kDynamicUpdateSlice, none, {x, f32({1, 2, 3}, 2), at({3, 2, 0})}},
+                  {"beyond both ends", Op::kDynamicUpdateSlice, none, {x, f32({2, 1, 3}, 2), at({-3, 9, 1})}},
+                  {"all of it", Op::kDynamicUpdateSlice, none, {x, f32({4, 5, 3}, 2), at({1, 1, 1})}}});
+}
+
+TEST(ProgramCalls, ALayerNormIsOneCall) {
+  LayerNormAttrs a;
+  a.axis = 1;
+  const OpCase c{"layer norm", Op::kLayerNorm, attrs(a), {f32({2, 3, 4}), f32({3, 4}, 2), f32({3, 4}, 3)}};
+  const auto back = test::expect_same_written(test::one_node(c), {c.inputs[0]}, "pte");
+  ASSERT_TRUE(back);
+  EXPECT_EQ(std::ranges::count(module_of(*back).graphs[0].nodes, Op::kLayerNorm, &Node::op), 1);
+  LayerNormAttrs last;
+  expect_written({{"scale for all", Op::kLayerNorm, attrs(last), {f32({2, 3, 4}), f32({1}, 2)}},
+                  {"no scale", Op::kLayerNorm, attrs(last), {f32({2, 3, 4})}}});
 }
 
 TEST(ProgramCalls, FeaturesAndTables) {
