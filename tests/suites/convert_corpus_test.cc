@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "cli/golden_case.h"
-#include "cli/values.h"
 #include "convert/convert.h"
+#include "tests/support/case_shapes.h"
 #include "tests/support/paths.h"
 #include "tests/support/written_model.h"
 
@@ -20,22 +19,6 @@ namespace smelt {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Shapes of the case's inputs that the model leaves open.
-std::map<std::string, std::vector<int64_t>> open_shapes(const Model& model, const std::string& method,
-                                                        const fs::path& folder) {
-  std::map<std::string, std::vector<int64_t>> shapes;
-  const auto ports = model.inputs(method);
-  const auto files = cli::case_inputs(folder);
-  for (size_t i = 0; i < std::min(ports.size(), files.size()); ++i) {
-    if (ports[i].ranked && ports[i].shape.is_static()) continue;
-    const auto value = cli::read_value(files[i]);
-    if (!value.ok() || !value->is_tensor()) continue;
-    const Shape& s = value->tensor.shape();
-    shapes[ports[i].name] = {s.begin(), s.end()};
-  }
-  return shapes;
-}
 
 struct Group {
   const char* writer;
@@ -58,7 +41,8 @@ TEST_P(ConvertCorpus, CasesPass) {
     bool written = true;
     const auto change = [&](const Model& model, const SessionOptions& options) {
       convert::Options how{.method = options.method};
-      if (formats::find_writer(GetParam().writer)->static_shapes) how.shapes = open_shapes(model, options.method, c);
+      if (formats::find_writer(GetParam().writer)->static_shapes)
+        how.shapes = test::open_shapes(model, options.method, c);
       auto made = test::rewritten(model, GetParam().writer, how);
       written = made.ok();
       return made;
