@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Checks what smelt convert writes against the first file, each in its own runtime.
 
-    bench/convert/check_written.py [--smelt build/release/bin/smelt] [--from onnx|tflite] [--group nets|ops] [--list]
+    bench/convert/check_written.py [--smelt build/release/bin/smelt] [--from onnx --to tflite] [--group nets|ops] [--list]
+    bench/convert/check_written.py --from onnx --to pte --executorch PYTHON     the Python that has executorch and torch
 
-Every case of the corpus is written in the other format. A written ONNX file passes onnx.checker with full_check. Both
+Every case of the corpus is written in another format. A written ONNX file passes onnx.checker with full_check. Both
 files then run on 8 inputs: the stored ones, ones, zeros and large values that are not random, and four random draws of
 the stored ones' range. Floats agree within 1e-5 of the largest magnitude, integers and values behind a quantization
 within one step. A case fails where the checker refuses the file, the runtime refuses it, or an output disagrees on an
@@ -11,8 +12,11 @@ input that both run. The last line counts; the exit status is 1 if a share is be
 """
 import argparse
 import collections
+import itertools
 import json
+import os
 import pathlib
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -34,7 +38,44 @@ def draws(stored, rng):
 
 
 def run(path, inputs, invokes):
-    return table.RUNTIMES["onnx" if path.suffix == ".onnx" else "tflite"][1](path, inputs, invokes)
+    try:
+        return table.RUNTIMES[path.suffix[1:]][1](path, inputs, invokes)
+    except Exception as e:  # a runtime may refuse a file in any way
+        return str(e).splitlines()[0][:80]
+
+
+class Programs:
+    """Runs programs in a process of another Python, which is started anew where a program ends it."""
+
+    def __init__(self, python):
+        self.python, self.process = python, None
+
+    def __call__(self, path, sets, invokes):
+        """Results on each list of inputs, or why there are none."""
+        if not self.process or self.process.poll() is not None:
+            here = str(pathlib.Path(__file__).resolve().parent)
+            code = "import sys; sys.path.insert(0, sys.argv[1]); import check_written; check_written.serve()"
+            self.process = subprocess.Popen([self.python, "-c", code, here], stdin=subprocess.PIPE,
+                                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        try:
+            pickle.dump((path, sets, invokes), self.process.stdin)
+            self.process.stdin.flush()
+            return pickle.load(self.process.stdout)
+        except (EOFError, BrokenPipeError):
+            return [f"exit status {self.process.wait()}"] * len(sets)
+
+
+def serve():
+    """Runs programs on the sets of inputs that standard input names."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what runtimes print
+    while True:
+        try:
+            path, sets, invokes = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        pickle.dump([run(path, inputs, invokes) for inputs in sets], answers)
+        answers.flush()
 
 
 def arrays(values):
@@ -79,29 +120,30 @@ def by_reference(smelt, path, inputs, invokes):
 
 
 def is_quantized(path):
+    """True if a file of ONNX has operators of quantization; programs do not say, so their results have to."""
     data = path.read_bytes()
-    return any(mark in data for mark in (b"QuantizeLinear", b"QLinear", b"MatMulInteger", b"ConvInteger"))
+    return path.suffix == ".pte" or any(mark in data for mark in (b"QuantizeLinear", b"QLinear", b"MatMulInteger", b"ConvInteger"))
 
 
-def compare(first, second, case, smelt, exact):
-    """Why two files differ. With `exact`, also how far each is from the reference on the input where they do most."""
+def compare(first, second, case, args):
+    """Why two files differ. With args.exact, also how far each is from the reference on the input where they do most."""
     invokes = json.loads((case / "case.json").read_text()).get("invokes", 1)
     rng, compared, worst, at = np.random.default_rng(1), 0, 0.0, None
     stored = table.numbered(case / "outputs")
     steps = [table.step_of(v) if v.dtype.kind == "f" else 0 for v in stored] if is_quantized(first) else None
-    for inputs in draws(table.numbered(case / "inputs"), rng):
-        try:
-            want = run(first, inputs, invokes)
-        except Exception:  # its own runtime has no answer
+    sets = list(draws(table.numbered(case / "inputs"), rng))
+    wanted, results = (args.programs(f, sets, invokes) if f.suffix == ".pte" else [run(f, x, invokes) for x in sets]
+                       for f in (first, second))
+    for inputs, want, got in zip(sets, wanted, results):
+        if isinstance(want, str):  # its own runtime has no answer
             try:
-                want = by_reference(smelt, first, inputs, invokes)
+                want = by_reference(args.smelt, first, inputs, invokes)
             except subprocess.CalledProcessError:
                 continue  # an input that the model refuses
-        try:
-            got = run(second, inputs, invokes)
-        except Exception as e:
-            return "fails in its runtime: " + str(e).splitlines()[0][:80]
-        off = distance(got, want, steps)
+        if isinstance(got, str):
+            return "fails in its runtime: " + got
+        # As ONNX, variables are further outputs.
+        off = distance(got[:len(want)] if second.suffix == ".onnx" else got, want, steps)
         if off is None:
             return "other shapes"
         compared += 1
@@ -109,25 +151,28 @@ def compare(first, second, case, smelt, exact):
             worst, at = off, (inputs, got, want)
     if worst <= 1:
         return "agrees" if compared else "first file does not run"
-    said = f"differs: {worst:.3g} times the tolerance" + (" (quantized)" if is_quantized(first) else "")
-    if exact and not is_quantized(first):
+    quantized = steps is not None and any(steps)
+    said = f"differs: {worst:.3g} times the tolerance" + (" (quantized)" if quantized else "")
+    if args.exact and not quantized:
         inputs, got, want = at
-        best = by_reference(smelt, first, inputs, invokes)
+        best = by_reference(args.smelt, first, inputs, invokes)
         said += f"; from the reference: {distance(want, best):.3g} first, {distance(got, best):.3g} second file"
     return said
 
 
 def cases(corpus, source, group):
-    for case in sorted((corpus / source / group).iterdir()):
-        models = [m for m in case.glob("model.*") if m.suffix == f".{source}"]
-        if models:
-            yield case, models[0]
+    """Cases of a group; of programs, networks are those that say so."""
+    for folder in ("portable", "xnnpack") if source == "pte" else (group,):
+        for case in sorted((corpus / source / folder).iterdir()):
+            model = case / f"model.{source}"
+            if model.exists() and (source != "pte" or case.name.startswith("net_") == (group == "nets")):
+                yield case, model
 
 
 def check(args, source, target, case, model):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / f"model.{target}"
-        done = subprocess.run([args.smelt, "convert", str(model), str(path)], capture_output=True, text=True)
+        done = subprocess.run(table.command(args.smelt, case, model, path), capture_output=True, text=True)
         if done.returncode != 0:
             lines = (done.stdout + done.stderr).replace(f"{model}: ", "").splitlines()
             return "not written", (lines or [""])[0][:100]
@@ -138,7 +183,7 @@ def check(args, source, target, case, model):
                 onnx.checker.check_model(str(path), full_check=True)
             except Exception as e:
                 return "checker", str(e).splitlines()[0][:100]
-        said = compare(model, path, case, args.smelt, args.exact)
+        said = compare(model, path, case, args)
         return said.split(":")[0], said
 
 
@@ -146,7 +191,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smelt", default=str(table.ROOT / "build/release/bin/smelt"))
     parser.add_argument("--corpus", type=pathlib.Path, default=table.ROOT.parent / "shared/corpus")
-    parser.add_argument("--from", dest="source", choices=("onnx", "tflite"), action="append")
+    parser.add_argument("--from", dest="source", choices=table.RUNTIMES, action="append")
+    parser.add_argument("--to", dest="target", choices=table.RUNTIMES, action="append")
+    parser.add_argument("--executorch", default=sys.executable, help="the Python that runs programs")
     parser.add_argument("--group", choices=("nets", "ops"), action="append")
     parser.add_argument("--only", default="", help="cases with this in their name")
     parser.add_argument("--list", action="store_true", help="a line for each case that does not agree")
@@ -154,9 +201,11 @@ def main():
                         help="how far the runtimes of unquantized files that differ are from smelt's reference kernels")
     parser.add_argument("--floor", type=float, default=0, help="percent that agree at least")
     args = parser.parse_args()
+    args.programs = Programs(args.executorch)
     low = False
-    for source in args.source or ("onnx", "tflite"):
-        target = "tflite" if source == "onnx" else "onnx"
+    for source, target in itertools.product(args.source or ("onnx", "tflite"), args.target or ("onnx", "tflite")):
+        if source == target:
+            continue
         for group in args.group or ("nets", "ops"):
             counts = collections.Counter()
             for case, model in cases(args.corpus, source, group):

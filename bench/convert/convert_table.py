@@ -94,8 +94,13 @@ def step_of(values):
     if not 2 < len(levels) <= 256:
         return 0.0
     gaps = np.diff(levels)
-    multiples = gaps / gaps.min()
-    return float(gaps.min()) if np.abs(multiples - np.round(multiples)).max() < 0.02 else 0.0
+    # The least gap may be a few steps where there are levels enough to tell.
+    for part in range(1, 9 if len(levels) > 8 else 2):
+        step = gaps.min() / part
+        multiples = gaps / step
+        if gaps.sum() <= 256 * step and np.abs(multiples - np.round(multiples)).max() < 0.02:
+            return float(step)
+    return 0.0
 
 
 def agrees(got, want, case):
@@ -133,21 +138,27 @@ def check(target, path, case):
     return ("agrees" if agrees(got, numbered(case / "outputs"), said) else "differs"), ""
 
 
+def command(smelt, case, model, path):
+    """The conversion of a case's model, with the shapes of the case's inputs for a program, whose shapes are static."""
+    arguments = [smelt, "convert", str(model), str(path)]
+    if path.suffix == ".pte" and model.suffix == ".onnx":
+        names = json.loads((case / "case.json").read_text()).get("input_names", [])
+        for name, value in zip(names, numbered(case / "inputs")):
+            if value.ndim:
+                arguments += ["--shape", f"{name}={'x'.join(map(str, value.shape))}"]
+    if (case / "model.ptd").exists():
+        arguments += ["--data", str(case / "model.ptd")]
+    return arguments
+
+
 def convert(args, source, target):
     counts, notes, seconds = collections.Counter(), [], []
     for case, model in networks(args.corpus, source):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / f"model.{target}"
-            command = [args.smelt, "convert", str(model), str(path), "--to", target]
-            if target == "pte" and source == "onnx":  # shapes are static
-                names = json.loads((case / "case.json").read_text()).get("input_names", [])
-                for name, value in zip(names, numbered(case / "inputs")):
-                    if value.ndim:
-                        command += ["--shape", f"{name}={'x'.join(map(str, value.shape))}"]
-            if (case / "model.ptd").exists():
-                command += ["--data", str(case / "model.ptd")]
+            arguments = command(args.smelt, case, model, path)
             begin = time.time()
-            done = subprocess.run(command, capture_output=True, text=True)
+            done = subprocess.run(arguments, capture_output=True, text=True)
             seconds.append(time.time() - begin)
             counts["networks"] += 1
             if done.returncode != 0:
