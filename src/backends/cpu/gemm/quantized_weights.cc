@@ -102,15 +102,26 @@ const int8_t* QuantizedWeights::unquantized() const {
   return is_unquantized ? b_->data<int8_t>() : nullptr;
 }
 
+void QuantizedWeights::entries(int64_t n, int16_t* to) const {
+  const bool is_signed = b_->dtype() == DType::kI4;
+  if ((!is_signed && b_->dtype() != DType::kU4) || row_stride_ != 1 || n * column_stride_ % 2 != 0) {
+    for (int64_t k = 0; k < k_; ++k)
+      to[k] = static_cast<int16_t>(quantized_weight(*b_, k * row_stride_ + n * column_stride_));
+    return;
+  }
+  const uint8_t* from = b_->data<uint8_t>() + n * column_stride_ / 2;
+  const int flip = is_signed ? 8 : 0;
+  for (int64_t k = 0; k < k_; ++k) to[k] = static_cast<int16_t>(((from[k / 2] >> (k % 2 * 4) & 15) ^ flip) - flip);
+}
+
 std::vector<int16_t> QuantizedWeights::values() const {
   std::vector<int16_t> out(static_cast<size_t>(n_ * k_));
-  int16_t* to = out.data();
-  for (int64_t n = 0; n < n_; ++n)
-    for (int64_t i = 0; i < blocks_; ++i) {
-      const int32_t zero = zeros_.empty() ? 0 : zeros_[static_cast<size_t>(i * n_ + n)];
-      for (int64_t k = i * block_; k < i * block_ + depth(i); ++k)
-        *to++ = static_cast<int16_t>(quantized_weight(*b_, k * row_stride_ + n * column_stride_) - zero);
-    }
+  for (int64_t n = 0; n < n_; ++n) {
+    int16_t* to = out.data() + n * k_;
+    entries(n, to);
+    for (int64_t i = 0; i < blocks_ && !zeros_.empty(); ++i, to += block_)
+      for (int64_t k = 0; k < depth(i); ++k) to[k] = static_cast<int16_t>(to[k] - zero(i, n));
+  }
   return out;
 }
 

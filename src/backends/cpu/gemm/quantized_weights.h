@@ -40,6 +40,8 @@ class QuantizedWeights {
   bool all_zeros_are(int32_t zero) const;
   /// The constant itself, where it is just values(); else null.
   const int8_t* unquantized() const;
+  /// The quantized entries of column n, k of them; zero points are not subtracted.
+  void entries(int64_t n, int16_t* to) const;
   std::vector<int16_t> values() const;
   bool all_within(int32_t low, int32_t high) const;
 

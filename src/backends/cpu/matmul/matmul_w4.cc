@@ -21,6 +21,21 @@ struct MatMulW4Key {
   auto operator<=>(const MatMulW4Key&) const = default;
 };
 
+/// Writes up to 8 codes of 4 bits as 4 bytes, code i in the low half of byte i and code i + 4 in its high half, the
+/// missing ones 0. Returns their sum.
+int64_t pack_step(const int16_t* codes, int64_t count, char* to) {
+  static_assert(W4Tile::kStep == 8);
+  uint32_t bytes = 0;
+  int64_t sum = 0;
+  for (int i = 0; i < 8; ++i) {
+    const uint32_t code = i < count ? static_cast<uint32_t>(codes[i]) : 0;
+    bytes |= code << (i % 4 * 8 + i / 4 * 4);
+    sum += code;
+  }
+  std::memcpy(to, &bytes, 4);
+  return sum;
+}
+
 /// Rows times constant 4-bit weights.
 class MatMulW4 final : public Kernel {
  public:
@@ -140,12 +155,14 @@ class MatMulW4 final : public Kernel {
   Packed pack(const QuantizedWeights& w, int32_t offset) const {
     auto packed =
         std::make_shared<AlignedBuffer>(static_cast<size_t>(zeros_at_ + (has_zeros_ ? columns() * blocks_ * 2 : 0)));
-    const std::vector<int16_t> values = w.values();
+    std::vector<int16_t> codes(static_cast<size_t>(round_up(s_.k, W4Tile::kStep)));
     for (int64_t n = 0; n < s_.n; ++n) {
       const int64_t panel = n / gemm_.lanes, lane = n % gemm_.lanes, step = step_bytes(panel);
       char* to = packed->data<char>() + panel_offset(panel) + lane * 4;
       auto* zeros = reinterpret_cast<int16_t*>(packed->data<char>() + zeros_at_) + panel * blocks_ * gemm_.lanes + lane;
-      const int16_t* from = values.data() + n * s_.k;
+      w.entries(n, codes.data());
+      for (int16_t& code : codes) code = static_cast<int16_t>(code + offset);
+      const int16_t* from = codes.data();
       double takes = 0;
       for (int64_t i = 0; i < blocks_; ++i) {
         const int32_t zero = w.zero(i, n) + offset;
@@ -153,12 +170,9 @@ class MatMulW4 final : public Kernel {
         std::memcpy(to, &scale, 4);
         to += step;
         if (has_zeros_) zeros[i * gemm_.lanes] = static_cast<int16_t>(zero);
-        int64_t sum = 0;
+        int64_t sum = -zero * depth(i);
         for (int64_t k = 0; k < depth(i); k += W4Tile::kStep, to += step)
-          for (int64_t j = 0; j < std::min(W4Tile::kStep, depth(i) - k); ++j) {
-            sum += from[k + j];
-            to[j % 4] = static_cast<char>(to[j % 4] | (from[k + j] + zero) << (j / 4 * 4));
-          }
+          sum += pack_step(from + k, std::min(W4Tile::kStep, depth(i) - k), to);
         from += depth(i);
         takes += static_cast<double>(scale) * static_cast<double>(sum);
       }
