@@ -14,7 +14,10 @@ Status optimise(Module& module, const Evaluate& evaluate) {
     if (builds_op("DequantizeLinear")) fuse_quantization(graph);
     if (builds_op("Gather")) gather_before_dequantize(graph);
     if (builds_op("Pad")) fuse_pads(graph);
-    if (builds_op("Transpose")) channels_last(graph);
+    if (builds_op("Transpose")) {
+      merge_transposes(graph);
+      channels_last(graph);
+    }
   }
   return Ok();
 }

@@ -33,6 +33,8 @@ bool fold_node(Graph& graph, const Node& node, const Evaluate& evaluate);
 /// Moves a Gather of dequantized constant integers, embeddings for example, before the DequantizeLinear of one scale:
 /// only the integers that are read become real numbers.
 void gather_before_dequantize(Graph& graph);
+/// Makes one Transpose of a Transpose of unquantized values that another Transpose reads, and of that one.
+void merge_transposes(Graph& graph);
 
 // fuse/
 
