@@ -26,6 +26,8 @@ class ConstantPropagation {
   const ValueFacts& operator[](Id id) const {
     return facts_[static_cast<size_t>(id)];
   }
+  /// What is known of all values, by ValueId. Nothing else may be asked afterwards.
+  std::vector<ValueFacts> take() { return std::move(facts_); }
 
   /// Notes and returns the types of the node's outputs, by its shape rule and what the graph declares.
   Status infer(const Node& node, std::vector<ValueType>& types);

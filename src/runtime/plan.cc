@@ -145,8 +145,11 @@ Status Plan::run_segment(PlannedEnvironment& env, const Step& step, const Segmen
   return work.segment->run(ctx, parts_.values);
 }
 
-Status Plan::run_reference(PlannedEnvironment& env, const Step& step, int depth) {
-  clear_outputs(step, parts_.values);
+Status Plan::run_reference(PlannedEnvironment& env, const Step& step, const ReferenceStep& work, int depth) {
+  if (work.in_place)
+    value(step.out[0]) = value(step.in[0]);
+  else
+    clear_outputs(step, parts_.values);
   SMELT_TRY(check_texts(env, step, parts_.values));
   SlotContext ctx(env, step, parts_.values, depth, env.threads);
   return op_info(step.node->op).reference(ctx);
@@ -233,7 +236,9 @@ Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
     const Step& step;
     int depth;
     Status operator()(const SegmentStep& work) { return plan.run_segment(env, step, work, depth); }
-    Status operator()(const ReferenceStep& work) { return work.empty ? Ok() : plan.run_reference(env, step, depth); }
+    Status operator()(const ReferenceStep& work) {
+      return work.empty ? Ok() : plan.run_reference(env, step, work, depth);
+    }
     Status operator()(DynamicStep& work) {
       return step.node->op == Op::kWhile ? plan.run_while(env, step, work, depth) : plan.run_dynamic(env, step, depth);
     }
@@ -271,7 +276,9 @@ void Plan::reset_times() {
 
 Status Plan::show(ValueTap& tap, const Step& step) {
   const auto* state = std::get_if<StateStep>(&step.work);
-  const bool shared = step.is<AliasStep>() || (state && state->kind == StateStep::Kind::kRead);
+  const auto* reference = std::get_if<ReferenceStep>(&step.work);
+  const bool shared =
+      step.is<AliasStep>() || (state && state->kind == StateStep::Kind::kRead) || (reference && reference->in_place);
   for (const int32_t id : step.out) {
     if (id < 0) continue;
     Datum& d = value(id);

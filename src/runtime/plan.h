@@ -92,7 +92,7 @@ class Plan {
   Datum& value(int32_t id) { return parts_.values[static_cast<size_t>(id)]; }
   Status run_step(PlannedEnvironment& env, Step& step, int depth);
   Status run_segment(PlannedEnvironment& env, const Step& step, const SegmentStep& work, int depth);
-  Status run_reference(PlannedEnvironment& env, const Step& step, int depth);
+  Status run_reference(PlannedEnvironment& env, const Step& step, const ReferenceStep& work, int depth);
   Status run_alias(const Step& step, const AliasStep& work);
   Status run_state(PlannedEnvironment& env, const Step& step, const StateStep& work);
   Status run_dynamic(PlannedEnvironment& env, const Step& step, int depth);

@@ -11,6 +11,7 @@
 #include "runtime/decompose_node.h"
 #include "runtime/node_facts.h"
 #include "runtime/partition.h"
+#include "runtime/variable_steps.h"
 
 namespace smelt {
 namespace {
@@ -45,11 +46,12 @@ class PlanBuilder {
     plan_.guards = propagation_.guards();
     if (env_.device()) order_steps(*env_.device());
     find_last_uses();
+    variables_ = VariableSteps(plan_.steps);
     for (size_t k = 0; k < plan_.steps.size(); ++k)
       if (auto s = choose(k); !s.ok()) return s.error().within(node_label(*plan_.steps[k].node));
-    note_findings();
     for (size_t b = 0; b < compilers_.size(); ++b) SMELT_TRY(compile(b));
     SMELT_TRY(lay_out());
+    note_findings();
     return std::make_unique<Plan>(std::move(plan_));
   }
 
@@ -74,14 +76,13 @@ class PlanBuilder {
   /// What the next plan may take over.
   void note_findings() {
     PlanFindings& f = plan_.findings;
-    const size_t n = graph().values.size();
-    f.types.reserve(n);
-    f.folded.reserve(n);
-    for (size_t i = 0; i < n; ++i) {
-      f.types.push_back(propagation_[i].type);
-      f.folded.push_back(propagation_[i].folded);
-    }
     f.complete = propagation_.complete();
+    f.types.reserve(graph().values.size());
+    f.folded.reserve(graph().values.size());
+    for (ValueFacts& facts : propagation_.take()) {
+      f.types.push_back(std::move(facts.type));
+      f.folded.push_back(facts.folded);
+    }
     if (plan_.decomposed) return;
     f.step_of.assign(graph_.nodes.size(), -1);
     for (size_t k = 0; k < plan_.steps.size(); ++k) f.step_of[index_of(*plan_.steps[k].node)] = static_cast<int32_t>(k);
@@ -123,9 +124,7 @@ class PlanBuilder {
     SMELT_TRY(propagation_.infer(node, draft.types));
     SMELT_ASSIGN(const bool folded, propagation_.fold(node, draft.types));
     if (folded) return Ok();
-    Step step;
-    step.node = &node;
-    step.part_of = part_of;
+    Step step{.node = &node, .part_of = part_of, .in = node.inputs, .out = node.outputs};
     if (!is_static(node, draft.types)) {
       if (device_ != kNoBackend) step.host_reason = "shapes depend on data, or control flow";
     } else if (!is_view(node)) {
@@ -136,8 +135,6 @@ class PlanBuilder {
         if (decomposed) return Ok();
       }
     }
-    step.in.assign(node.inputs.begin(), node.inputs.end());
-    step.out.assign(node.outputs.begin(), node.outputs.end());
     plan_.steps.push_back(std::move(step));
     drafts_.push_back(std::move(draft));
     return Ok();
@@ -147,17 +144,18 @@ class PlanBuilder {
   /// runs, if those that it is decomposed into pay. False: the node stays as it is.
   Result<bool> decompose_node(const Node& node, const Draft& draft, size_t device) {
     const NodeRequest asked = request(node, draft);
-    const auto parts = decompose(asked);
-    if (!parts) return false;
     const auto on_device = [&](const NodeRequest& r) { return compilers_[device].compiler->supports(r); };
     const auto on_host = [&](const NodeRequest& r) {
       return std::ranges::any_of(compilers_, [&](const Compiler& c) {
         return c.backend->memory() == MemorySpace::kHost && c.compiler->supports(r);
       });
     };
+    if (device == kNoBackend && on_host(asked)) return false;
+    const auto parts = decompose(asked);
+    if (!parts) return false;
     if (device == kNoBackend || !all_run(*parts, asked, on_device)) {
+      if ((device != kNoBackend && on_host(asked)) || !most_run(*parts, asked, on_host)) return false;
       device = kNoBackend;
-      if (on_host(asked) || !most_run(*parts, asked, on_host)) return false;
     }
     const std::vector<const Node*> added = splice(plan_, graph_, node, *parts);
     propagation_.extend(graph(), node, added);
@@ -261,13 +259,18 @@ class PlanBuilder {
       choose_view(node, types[0], step);
       return Ok();
     }
+    if (device_ == kNoBackend && variables_.may_append(node, k, last_use_)) {
+      step.work = ReferenceStep{.in_place = true};
+      home_[static_cast<size_t>(node.outputs[0])] = Home::kOutside;
+      return Ok();
+    }
     return choose_kernel(node, k, step);
   }
 
   void choose_view(const Node& node, const ValueType& type, Step& step) {
     const auto out = static_cast<size_t>(node.outputs[0]), in = static_cast<size_t>(node.inputs[0]);
     home_[out] = home_[in] == Home::kConstant ? Home::kOutside : home_[in];
-    step.in.resize(1);
+    step.in = step.in.first(1);
     if (home_[out] == Home::kDevice)
       step.work = DeviceStep{DeviceStep::Kind::kView};
     else
@@ -284,8 +287,7 @@ class PlanBuilder {
     const bool empty = nothing_to_compute(node, [&](size_t i) { return types[i].shape.elements() == 0; });
     step.work = ReferenceStep{empty};
     if (empty || find_kernel(node, draft, step)) return Ok();
-    if (needs_float(
-            node, [&](ValueId id) -> const ValueType& { return propagation_[id].type; }, types)) {
+    if (needs_float(node, type_of(), types)) {
       // The reference kernel works on real numbers: the runtime wraps it, allocating as it goes.
       step.work = DynamicStep{};
       for (ValueId id : node.outputs)
@@ -346,12 +348,9 @@ class PlanBuilder {
     const auto i = static_cast<size_t>(id);
     if (home_[i] != Home::kArena) return;
     home_[i] = Home::kHeap;
-    for (size_t j = items_.size(); j-- > 0;) {
-      if (item_value_[j] != id) continue;
-      items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(j));
-      item_value_.erase(item_value_.begin() + static_cast<std::ptrdiff_t>(j));
-      break;
-    }
+    const auto at = std::ranges::find(item_value_, id) - item_value_.begin();
+    items_.erase(items_.begin() + at);
+    item_value_.erase(item_value_.begin() + at);
   }
 
   /// A read may share the variable's storage only when nothing writes the variable while the value lives.
@@ -440,9 +439,7 @@ class PlanBuilder {
 
   /// A fault of the whole arena, told where its largest value is made.
   Error at_largest(const Error& e) const {
-    size_t most = 0;
-    for (size_t j = 1; j < items_.size(); ++j)
-      if (items_[j].bytes > items_[most].bytes) most = j;
+    const auto most = static_cast<size_t>(std::ranges::max_element(items_, {}, &ArenaItem::bytes) - items_.begin());
     for (const Step& s : plan_.steps)
       if (!items_.empty() && std::ranges::count(s.node->outputs, item_value_[most]) > 0)
         return e.within(node_label(*s.node));
@@ -481,6 +478,7 @@ class PlanBuilder {
   size_t device_ = kNoBackend;       ///< of compilers_: the one with memory of its own
   std::vector<Home> home_;
   std::vector<int> last_use_;
+  VariableSteps variables_;
   std::vector<ArenaItem> items_;
   std::vector<ValueId> item_value_;
   std::vector<Draft> drafts_;  ///< aligned with the plan's steps

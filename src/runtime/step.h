@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -22,7 +23,8 @@ struct SegmentStep {
 };
 /// The reference kernel on outputs that are laid out beforehand.
 struct ReferenceStep {
-  bool empty = false;  ///< no output has elements, so the kernel does not run
+  bool empty = false;     ///< no output has elements, so the kernel does not run
+  bool in_place = false;  ///< the output is the first input's storage, of which the kernel changes what differs
 };
 /// Shapes depend on data, or values are containers: the node allocates as it runs.
 struct DynamicStep {
@@ -55,10 +57,10 @@ struct DeviceStep {
 /// What one node became.
 struct Step {
   const Node* node = nullptr;
-  const Node* part_of = nullptr;  ///< the graph's node that was decomposed into this one and others; null: none was
-  std::vector<int32_t> in, out;   ///< indices of the plan's values; -1: absent
-  std::vector<int32_t> dead;      ///< values on the heap that nobody uses after this step
-  std::string host_reason;        ///< in a plan with a device: why the node is not on it
+  const Node* part_of = nullptr;     ///< the graph's node that was decomposed into this one and others; null: none was
+  std::span<const ValueId> in, out;  ///< of the node; an alias takes its first input alone
+  std::vector<int32_t> dead;         ///< values on the heap that nobody uses after this step
+  std::string host_reason;           ///< in a plan with a device: why the node is not on it
   std::variant<DynamicStep, ReferenceStep, SegmentStep, AliasStep, StateStep, DeviceStep> work;
   double micros = 0;  ///< over all profiled runs
   uint64_t calls = 0;

@@ -127,10 +127,10 @@ Status reference_KvAppend(KernelContext& ctx) {
   size_t outer = 1, inner = static_cast<size_t>(bit_width(cache.dtype()) / 8);
   for (int i = 0; i < axis; ++i) outer *= static_cast<size_t>(cache.dim(i));
   for (int i = axis + 1; i < cache.rank(); ++i) inner *= static_cast<size_t>(cache.dim(i));
-  std::memcpy(y.raw(), cache.raw(), cache.bytes());
+  if (y.raw() != cache.raw()) std::memcpy(y.raw(), cache.raw(), cache.bytes());
   for (size_t o = 0; o < outer; ++o)
-    std::memcpy(y.data<char>() + (o * static_cast<size_t>(capacity) + static_cast<size_t>(start)) * inner,
-                fresh.data<char>() + o * static_cast<size_t>(length) * inner, static_cast<size_t>(length) * inner);
+    std::memmove(y.data<char>() + (o * static_cast<size_t>(capacity) + static_cast<size_t>(start)) * inner,
+                 fresh.data<char>() + o * static_cast<size_t>(length) * inner, static_cast<size_t>(length) * inner);
   return Ok();
 }
 

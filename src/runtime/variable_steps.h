@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "runtime/step.h"
+
+namespace smelt {
+
+/// The steps of a plan that read and write variables.
+class VariableSteps {
+ public:
+  VariableSteps() = default;
+  explicit VariableSteps(std::span<const Step> steps);
+
+  /// True if the node, step k, may write rows into a variable where it lies: the variable's content is used up by the
+  /// node, the result is what the variable becomes, and nothing else of the plan reads or writes the variable.
+  /// `last_use`: by value, the last step that uses it; a graph's output is used after the last step.
+  bool may_append(const Node& node, int k, std::span<const int> last_use) const;
+
+ private:
+  struct Use {
+    const Node* node;
+    int step;
+  };
+  std::vector<Use> uses_;
+  int steps_ = 0;
+  bool has_bodies_ = false;  ///< graphs that a node runs may use variables, too
+};
+
+}  // namespace smelt
