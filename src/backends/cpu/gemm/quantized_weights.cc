@@ -1,6 +1,7 @@
 #include "backends/cpu/gemm/quantized_weights.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "ops/common/quantized_pair.h"
 #include "tensor/numeric.h"
@@ -102,26 +103,34 @@ const int8_t* QuantizedWeights::unquantized() const {
   return is_unquantized ? b_->data<int8_t>() : nullptr;
 }
 
-void QuantizedWeights::entries(int64_t n, int16_t* to) const {
-  const bool is_signed = b_->dtype() == DType::kI4;
-  if ((!is_signed && b_->dtype() != DType::kU4) || row_stride_ != 1 || n * column_stride_ % 2 != 0) {
-    for (int64_t k = 0; k < k_; ++k)
-      to[k] = static_cast<int16_t>(quantized_weight(*b_, k * row_stride_ + n * column_stride_));
-    return;
+void QuantizedWeights::codes_4bit(int64_t n, uint32_t* to) const {
+  const uint32_t flip = b_->dtype() == DType::kI4 ? 0x88888888 : 0;
+  const int64_t begin = n * column_stride_;
+  const bool as_they_lie = row_stride_ == 1 && begin % 2 == 0;
+  for (int64_t k = 0; k < k_; k += 8, ++to) {
+    *to = 0;
+    if (as_they_lie && k + 8 <= k_) {
+      std::memcpy(to, b_->data<uint8_t>() + (begin + k) / 2, 4);
+      *to ^= flip;
+      continue;
+    }
+    for (int64_t i = 0; i < std::min<int64_t>(8, k_ - k); ++i) {
+      const int64_t at = begin + (k + i) * row_stride_;
+      const uint32_t code = b_->data<uint8_t>()[at / 2] >> (at % 2 * 4) & 15;
+      *to |= (code ^ (flip & 15)) << (4 * i);
+    }
   }
-  const uint8_t* from = b_->data<uint8_t>() + n * column_stride_ / 2;
-  const int flip = is_signed ? 8 : 0;
-  for (int64_t k = 0; k < k_; ++k) to[k] = static_cast<int16_t>(((from[k / 2] >> (k % 2 * 4) & 15) ^ flip) - flip);
 }
 
 std::vector<int16_t> QuantizedWeights::values() const {
   std::vector<int16_t> out(static_cast<size_t>(n_ * k_));
-  for (int64_t n = 0; n < n_; ++n) {
-    int16_t* to = out.data() + n * k_;
-    entries(n, to);
-    for (int64_t i = 0; i < blocks_ && !zeros_.empty(); ++i, to += block_)
-      for (int64_t k = 0; k < depth(i); ++k) to[k] = static_cast<int16_t>(to[k] - zero(i, n));
-  }
+  int16_t* to = out.data();
+  for (int64_t n = 0; n < n_; ++n)
+    for (int64_t i = 0; i < blocks_; ++i) {
+      const int32_t minus = zero(i, n);
+      for (int64_t k = i * block_; k < i * block_ + depth(i); ++k)
+        *to++ = static_cast<int16_t>(quantized_weight(*b_, k * row_stride_ + n * column_stride_) - minus);
+    }
   return out;
 }
 

@@ -40,8 +40,9 @@ class QuantizedWeights {
   bool all_zeros_are(int32_t zero) const;
   /// The constant itself, where it is just values(); else null.
   const int8_t* unquantized() const;
-  /// The quantized entries of column n, k of them; zero points are not subtracted.
-  void entries(int64_t n, int16_t* to) const;
+  /// The codes of column n of 4-bit weights, signed ones plus 8, eight a word from its low bits on; 0 beyond k. Zero
+  /// points are not subtracted. `to`: a word for each eight begun.
+  void codes_4bit(int64_t n, uint32_t* to) const;
   std::vector<int16_t> values() const;
   bool all_within(int32_t low, int32_t high) const;
 

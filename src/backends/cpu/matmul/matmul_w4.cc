@@ -21,19 +21,10 @@ struct MatMulW4Key {
   auto operator<=>(const MatMulW4Key&) const = default;
 };
 
-/// Writes up to 8 codes of 4 bits as 4 bytes, code i in the low half of byte i and code i + 4 in its high half, the
-/// missing ones 0. Returns their sum.
-int64_t pack_step(const int16_t* codes, int64_t count, char* to) {
-  static_assert(W4Tile::kStep == 8);
-  uint32_t bytes = 0;
-  int64_t sum = 0;
-  for (int i = 0; i < 8; ++i) {
-    const uint32_t code = i < count ? static_cast<uint32_t>(codes[i]) : 0;
-    bytes |= code << (i % 4 * 8 + i / 4 * 4);
-    sum += code;
-  }
-  std::memcpy(to, &bytes, 4);
-  return sum;
+/// Four codes of 4 bits, one a byte.
+uint32_t spread(uint32_t codes) {
+  codes = (codes | codes << 8) & 0x00FF00FF;
+  return (codes | codes << 4) & 0x0F0F0F0F;
 }
 
 /// Rows times constant 4-bit weights.
@@ -155,14 +146,14 @@ class MatMulW4 final : public Kernel {
   Packed pack(const QuantizedWeights& w, int32_t offset) const {
     auto packed =
         std::make_shared<AlignedBuffer>(static_cast<size_t>(zeros_at_ + (has_zeros_ ? columns() * blocks_ * 2 : 0)));
-    std::vector<int16_t> codes(static_cast<size_t>(round_up(s_.k, W4Tile::kStep)));
+    static_assert(W4Tile::kStep == 8);
+    std::vector<uint32_t> codes(static_cast<size_t>(lda_ / W4Tile::kStep));
     for (int64_t n = 0; n < s_.n; ++n) {
       const int64_t panel = n / gemm_.lanes, lane = n % gemm_.lanes, step = step_bytes(panel);
       char* to = packed->data<char>() + panel_offset(panel) + lane * 4;
       auto* zeros = reinterpret_cast<int16_t*>(packed->data<char>() + zeros_at_) + panel * blocks_ * gemm_.lanes + lane;
-      w.entries(n, codes.data());
-      for (int16_t& code : codes) code = static_cast<int16_t>(code + offset);
-      const int16_t* from = codes.data();
+      w.codes_4bit(n, codes.data());
+      const uint32_t* from = codes.data();
       double takes = 0;
       for (int64_t i = 0; i < blocks_; ++i) {
         const int32_t zero = w.zero(i, n) + offset;
@@ -171,9 +162,11 @@ class MatMulW4 final : public Kernel {
         to += step;
         if (has_zeros_) zeros[i * gemm_.lanes] = static_cast<int16_t>(zero);
         int64_t sum = -zero * depth(i);
-        for (int64_t k = 0; k < depth(i); k += W4Tile::kStep, to += step)
-          sum += pack_step(from + k, std::min(W4Tile::kStep, depth(i) - k), to);
-        from += depth(i);
+        for (int64_t k = 0; k < depth(i); k += W4Tile::kStep, to += step, ++from) {
+          const uint32_t low = spread(*from & 0xFFFF), high = spread(*from >> 16), both = low | high << 4;
+          std::memcpy(to, &both, 4);
+          sum += (low + high) * 0x01010101 >> 24;
+        }
         takes += static_cast<double>(scale) * static_cast<double>(sum);
       }
       reinterpret_cast<float*>(packed->data<char>() + takes_at_)[n] = static_cast<float>(takes);
