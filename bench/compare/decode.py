@@ -22,20 +22,20 @@ from pathlib import Path
 PROMPT = [3, 14, 15, 92, 65, 35, 89, 79]
 
 
-def onnx_session(engine, model, threads):
-    if engine == "smelt":
-        import smelt.onnxruntime as onnxruntime
-    else:
-        import onnxruntime
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 4
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+# Each gives the time after its imports, when the model begins to load, and step(tokens, position) -> the next token.
 
 
 def onnx_steps(engine, model, threads):
     import numpy
 
-    session = onnx_session(engine, model, threads)
+    if engine == "smelt":
+        import smelt.onnxruntime as onnxruntime
+    else:
+        import onnxruntime
+    begin = time.perf_counter()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 4
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     caches = [i.name for i in session.get_inputs() if i.name.startswith("past")]
     shape = next(i.shape for i in session.get_inputs() if i.name == caches[0])
     values = {name: numpy.zeros([1, shape[1], 0, shape[3]], numpy.float32) for name in caches}
@@ -46,20 +46,21 @@ def onnx_steps(engine, model, threads):
         values.update(zip(caches, present))
         return int(scores[0, -1].argmax())
 
-    return step
+    return begin, step
 
 
 def smelt_program_steps(model, threads):
     import numpy
     import smelt
 
+    begin = time.perf_counter()
     session = smelt.load(model).session(threads=threads)
 
     def step(tokens, position):
         scores = session.run(numpy.array([tokens]), numpy.array([position]))[0]
         return int(scores.reshape(-1, scores.shape[-1])[-1].argmax())
 
-    return step
+    return begin, step
 
 
 def executorch_steps(model, threads):
@@ -68,6 +69,7 @@ def executorch_steps(model, threads):
     from executorch.extension.llm.custom_ops import custom_ops  # noqa: F401
     from executorch.extension.pybindings import portable_lib
 
+    begin = time.perf_counter()
     torch.set_num_threads(threads)
     module = portable_lib._load_for_executorch(str(model))
 
@@ -75,16 +77,16 @@ def executorch_steps(model, threads):
         scores = module.run_method("forward", (torch.tensor([tokens]), torch.tensor([position])))[0]
         return int(scores.reshape(-1, scores.shape[-1])[-1].argmax())
 
-    return step
+    return begin, step
 
 
 def child(engine, model, threads, count):
     """Prints the figures of one engine in this process as JSON."""
-    begin = time.perf_counter()
     if model.endswith(".onnx"):
-        step = onnx_steps(engine, model, threads)
+        begin, step = onnx_steps(engine, model, threads)
     else:
-        step = smelt_program_steps(model, threads) if engine == "smelt" else executorch_steps(model, threads)
+        steps = smelt_program_steps if engine == "smelt" else executorch_steps
+        begin, step = steps(model, threads)
     tokens, fresh, position, times = [], PROMPT, 0, []
     while len(tokens) < count:
         start = time.perf_counter()
