@@ -144,6 +144,7 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
   if (options.simplify || fixed || q.int8 || q.int4_block > 0) SMELT_TRY(simplify(module, fixed, spare));
   if (q.int8 || q.int4_block > 0) SMELT_TRY(quantize(module, q));
   if (writer.integer_operators) fold_quantization(module);
+  SMELT_TRY(decompose_svm(module));
   decompose_for(module, writer, options.write);
   if (writer.static_shapes) move_by_indices(module, writer, options.write, NodeRunner(module).evaluate());
   return module;

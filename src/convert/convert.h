@@ -36,4 +36,8 @@ Result<formats::WriteResult> convert(const Model& model, const formats::Writer& 
 /// all its parts.
 void decompose_for(Module& module, const formats::Writer& writer, const formats::WriteOptions& options);
 
+/// Replaces support vector machines by their kernel's values and linear models of those. Probabilities of more than 64
+/// classes have no such form.
+Status decompose_svm(Module& module);
+
 }  // namespace smelt::convert

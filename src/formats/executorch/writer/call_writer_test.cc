@@ -240,34 +240,14 @@ TEST(ProgramCalls, SuppressionIsALoop) {
                    std::vector<ValueType>(4)}});
 }
 
-TEST(ProgramCalls, SupportVectorMachines) {
-  SvmAttrs pairs;
-  pairs.kernel = SvmAttrs::Kernel::kRbf;
-  pairs.gamma = 0.3;
-  pairs.classifier = true;
-  pairs.vectors_per_class = {2, 1, 2};
-  pairs.support_vectors = {1, 0, 2, -1, 0.5f, 0.25f, -2, 1, 0, 1.5f};
-  pairs.coefficients = {0.5f, -1, 0.75f, 1, -0.5f, 1, 0.25f, -1, 0.5f, 2};
-  pairs.rho = {0.1f, -0.2f, 0.3f};
-  pairs.labels.ints = {3, 5, 9};
-  SvmAttrs coupled = pairs, linear;
-  coupled.prob_a = {-1, -1.5f, -0.8f};
-  coupled.prob_b = {0.1f, 0, -0.2f};
-  linear.classifier = true;
-  linear.coefficients = {1, -0.5f, 0.25f, 2};
-  linear.rho = {0.5f};
-  linear.labels.ints = {0, 1};
+TEST(ProgramCalls, SoftmaxThatKeepsZeros) {
   LinearModelAttrs zeros;
   zeros.classifier = true;
   zeros.targets = 3;
   zeros.coefficients = {1, 2, 0, 0, -1, 1};
   zeros.post = PostTransform::kSoftmaxZero;
   zeros.labels.ints = {7, 8, 9};
-  const Tensor x = f32({5, 2});
-  expect_written({{"votes of pairs", Op::kSvm, attrs(pairs), {x}},
-                  {"coupled probabilities", Op::kSvm, attrs(coupled), {x}},
-                  {"linear", Op::kSvm, attrs(linear), {x}},
-                  {"softmax that keeps zeros", Op::kLinearModel, attrs(zeros), {x}}});
+  expect_written({{"softmax that keeps zeros", Op::kLinearModel, attrs(zeros), {f32({5, 2})}}});
 }
 
 TEST(ProgramCalls, UpdatesStartAtClampedPlaces) {

@@ -1,4 +1,4 @@
-// Linear models, support vector machines and feature transforms of ai.onnx.ml.
+// Linear models and feature transforms of ai.onnx.ml.
 #include <algorithm>
 #include <cmath>
 
@@ -6,63 +6,7 @@
 #include "tensor/numeric.h"
 
 namespace smelt::tflite {
-namespace {
-
 using Code = tfl::BuiltinOperator;
-
-/// The kernel's value of each row and each vector, [n, vectors].
-int svm_kernel(OpWriter& w, const SvmAttrs& a, int x, const std::vector<float>& vectors, int64_t features) {
-  SubgraphWriter& s = w.subgraph();
-  const auto count = static_cast<int64_t>(vectors.size()) / features;
-  if (a.kernel == SvmAttrs::Kernel::kRbf) {
-    const int rows = s.reshape(x, {-1, 1, features});
-    const int distance = w.binary(Code::SQUARED_DIFFERENCE, rows, f32_table(s, vectors, Shape{1, count, features}));
-    return w.call(Code::EXP, {w.mul(w.reduce(Code::SUM, distance, {2}, false), s.f32(-a.gamma))});
-  }
-  const int product = dense(s, x, vectors, features, {});
-  if (a.kernel == SvmAttrs::Kernel::kLinear) return product;
-  const int line = w.add(w.mul(product, s.f32(a.gamma)), s.f32(a.coef0));
-  return a.kernel == SvmAttrs::Kernel::kPoly ? w.binary(Code::POW, line, s.f32(a.degree)) : w.call(Code::TANH, {line});
-}
-
-/// Decision values of all pairs of classes, and the votes that they cast.
-bool write_pairwise_svm(OpWriter& w, const SvmAttrs& a, int kernel) {
-  SubgraphWriter& s = w.subgraph();
-  const size_t classes = a.vectors_per_class.size(), pairs = classes * (classes - 1) / 2;
-  size_t total = 0;
-  std::vector<size_t> start;
-  for (const int64_t n : a.vectors_per_class) {
-    start.push_back(total);
-    total += static_cast<size_t>(n);
-  }
-  if (a.labels.size() != classes || classes < 2 || a.rho.size() < pairs || !a.prob_a.empty()) return false;
-  std::vector<float> matrix(pairs * total, 0), votes(classes * pairs, 0), first(classes, 0);
-  for (size_t i = 0, p = 0; i < classes; ++i)
-    for (size_t j = i + 1; j < classes; ++j, ++p) {
-      const auto set = [&](size_t of, size_t row) {
-        for (size_t m = start[of]; m < start[of] + static_cast<size_t>(a.vectors_per_class[of]); ++m)
-          matrix[p * total + m] = a.coefficients[row * total + m];
-      };
-      set(i, j - 1);
-      set(j, i);
-      votes[i * pairs + p] = 1;
-      votes[j * pairs + p] = -1;
-      first[j] += 1;
-    }
-  const std::vector<float> rho(a.rho.begin(), a.rho.begin() + static_cast<std::ptrdiff_t>(pairs));
-  const int scores = dense(s, kernel, matrix, static_cast<int64_t>(total), rho);
-  const int won = s.cast(w.compare(Code::GREATER, scores, s.f32(0)), DType::kF32);
-  bind_labels(w, a.labels, first_largest(s, dense(s, won, votes, static_cast<int64_t>(pairs), first)));
-  const bool positive = std::ranges::all_of(a.coefficients, [](float c) { return c >= 0; });
-  ml::SecondClass second = ml::SecondClass::kNone;
-  if (a.rho.size() == 1 && classes == 2)
-    second = a.post == PostTransform::kNone || (a.post == PostTransform::kLogistic && !positive)
-                 ? ml::SecondClass::kNegative
-                 : ml::SecondClass::kComplement;
-  return bind_scores(w, 1, scores, static_cast<int64_t>(pairs), a.post, second);
-}
-
-}  // namespace
 
 bool write_linear_model(OpWriter& w) {
   const auto& a = w.attrs<LinearModelAttrs>();
@@ -85,24 +29,6 @@ bool write_linear_model(OpWriter& w) {
   const auto other = a.post == PostTransform::kLogistic ? ml::SecondClass::kNegative : ml::SecondClass::kComplement;
   return bind_scores(w, a.classifier ? 1 : 0, scores, a.targets, a.post,
                      binary && a.labels.size() == 2 ? other : ml::SecondClass::kNone);
-}
-
-bool write_svm(OpWriter& w) {
-  const auto& a = w.attrs<SvmAttrs>();
-  SubgraphWriter& s = w.subgraph();
-  const auto x = feature_rows(w);
-  const bool supported = a.classifier ? !a.vectors_per_class.empty() : a.supports > 0;
-  const int64_t features = w.rank(0) == 2 ? w.in_type(0).shape[1] : -1;
-  if (!x || features < 1 || (a.classifier && !supported)) return false;
-  const int kernel = svm_kernel(w, a, *x, supported ? a.support_vectors : a.coefficients, features);
-  if (a.classifier) return write_pairwise_svm(w, a, kernel);
-  const float rho = a.rho.empty() ? 0 : a.rho[0];
-  int sum = supported ? dense(s, kernel, a.coefficients, a.supports, {rho})
-                      : w.add(w.reduce(Code::SUM, kernel, {1}, true), s.f32(rho));
-  if (a.one_class)
-    sum = s.add(Code::SELECT_V2, {w.compare(Code::GREATER, sum, s.f32(0)), s.f32(1), s.f32(-1)}, DType::kF32,
-                select_options());
-  return bind_scores(w, 0, sum, 1, PostTransform::kNone, ml::SecondClass::kNone);
 }
 
 bool write_feature_normalize(OpWriter& w) {
