@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Groups, ConvertCorpus,
                          testing::Values(Group{"onnx", "tflite/ops", 0.893}, Group{"onnx", "onnx/ops", 0.92},
                                          Group{"onnx", "pte/portable", 0.96}, Group{"onnx", "xnnpack/seed", 0.94},
                                          Group{"onnx", "vulkan/seed", 0.945}, Group{"tflite", "tflite/ops", 0.98},
-                                         Group{"tflite", "onnx/ops", 0.89}, Group{"tflite", "pte/portable", 0.92},
+                                         Group{"tflite", "onnx/ops", 0.895}, Group{"tflite", "pte/portable", 0.92},
                                          Group{"tflite", "xnnpack/seed", 0.945}, Group{"tflite", "vulkan/seed", 0.97},
                                          Group{"pte", "onnx/ops", 0.853}, Group{"pte", "tflite/ops", 0.895},
                                          Group{"pte", "pte/portable", 0.91}));
