@@ -19,7 +19,8 @@ add_custom_target(smelt_corpus DEPENDS ${SMELT_CORPUS_STAMPS})
 
 file(GLOB_RECURSE SMELT_TEST_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_test.cc ${PROJECT_SOURCE_DIR}/tests/suites/*_test.cc)
 list(FILTER SMELT_TEST_SOURCES EXCLUDE REGEX "/src/onnxifi/|corpus_test\\.cc$")
-set(SMELT_TEST_SUPPORT ${PROJECT_SOURCE_DIR}/tests/support/paths.cc)
+set(SMELT_TEST_SUPPORT ${PROJECT_SOURCE_DIR}/tests/support/allocations.cc
+  ${PROJECT_SOURCE_DIR}/tests/support/paths.cc)
 
 function(smelt_test_executable name)
   add_executable(${name} ${ARGN} ${SMELT_TEST_SUPPORT})
@@ -67,8 +68,8 @@ if(NOT SMELT_SANITIZE)
 endif()
 
 smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc tests/suites/convert_corpus_test.cc
-  tests/suites/convert_round_trip_test.cc tests/suites/abi_corpus_test.cc tests/suites/device_memory_test.cc
-  src/onnxifi/element.cc)
+  tests/suites/convert_round_trip_test.cc tests/suites/abi_corpus_test.cc tests/suites/allocation_corpus_test.cc
+  tests/suites/device_memory_test.cc src/onnxifi/element.cc)
 target_link_libraries(smelt_corpus_tests PRIVATE smelt_cli)
 target_compile_definitions(smelt_corpus_tests PRIVATE SMELT_ONNXIFI="$<TARGET_FILE:onnxifi>")
 add_dependencies(smelt_corpus_tests smelt_corpus onnxifi)

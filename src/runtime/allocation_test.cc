@@ -1,8 +1,6 @@
 // A planned run allocates nothing with operator new. Where something does allocate, memory may run out.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
 #include <utility>
 
 #include "ops/control/control.h"
@@ -12,29 +10,9 @@
 #include "ops/matmul/matmul.h"
 #include "runtime/model_access.h"
 #include "smelt/model.h"
+#include "tests/support/allocations.h"
 #include "tests/support/backends.h"
 #include "tests/support/paths.h"
-
-namespace {
-thread_local bool counting = false;
-thread_local int allocations = 0;
-thread_local int left = -1;  ///< allocations that succeed yet; negative: all
-}  // namespace
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define SMELT_COUNTS_ALLOCATIONS 1
-[[gnu::noinline]] void* operator new(size_t bytes) {
-  if (counting) ++allocations;
-  if (left == 0) throw std::bad_alloc();
-  if (left > 0) --left;
-  if (void* p = std::malloc(bytes ? bytes : 1)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, size_t) noexcept { std::free(p); }
-#else
-#define SMELT_COUNTS_ALLOCATIONS 0
-#endif
 
 namespace smelt {
 namespace {
@@ -66,18 +44,18 @@ void check_allocates_nothing(BackendKind backend) {
   ASSERT_TRUE(session.ok());
   const std::vector<float> values(256, 0.5f);
   const std::vector<Datum> inputs{Tensor::from<float>(DType::kF32, Shape{16, 16}, values)};
-  allocations = 0;
-  counting = true;
+  Allocations::counted = 0;
+  Allocations::counting = true;
   bool ok = session->run_in_place(inputs).ok();
-  counting = false;
-  EXPECT_GT(allocations, 0) << "the first run makes a plan";
+  Allocations::counting = false;
+  EXPECT_GT(Allocations::counted, 0) << "the first run makes a plan";
   ok = ok && session->run_in_place(inputs).ok();
-  allocations = 0;
-  counting = true;
+  Allocations::counted = 0;
+  Allocations::counting = true;
   for (int i = 0; i < 5; ++i) ok = ok && session->run_in_place(inputs).ok();
-  counting = false;
+  Allocations::counting = false;
   EXPECT_TRUE(ok);
-  EXPECT_EQ(allocations, 0);
+  EXPECT_EQ(Allocations::counted, 0);
 }
 
 TEST(Allocation, ARunOnTheCpuAllocatesNothing) {
@@ -85,18 +63,18 @@ TEST(Allocation, ARunOnTheCpuAllocatesNothing) {
   check_allocates_nothing(BackendKind::kCpu);
 }
 
-/// From the file to the second run. `left` counts down meanwhile.
+/// From the file to the second run. Allocations::left counts down meanwhile.
 Status load_and_run(const std::string& path, BackendKind backend) {
   SMELT_ASSIGN(const Model model, Model::load(path));
   SMELT_ASSIGN(Session session, Session::create(model, {.backend = backend}));
-  const int before = std::exchange(left, -1);
+  const int before = std::exchange(Allocations::left, -1);
   const std::vector<Datum> inputs{Tensor(model.inputs()[0].dtype, model.inputs()[0].shape)};
-  left = before;
+  Allocations::left = before;
   SMELT_TRY(session.prepare(inputs));
   SMELT_TRY(session.run(inputs));
   session.reset_state();
   Status again = session.run(inputs).ok() ? Ok() : Status(Error(ErrorCode::kLimit, ""));
-  left = -1;
+  Allocations::left = -1;
   // What failed is made up for.
   EXPECT_TRUE(again.ok() || session.run(inputs).ok());
   return again;
@@ -113,9 +91,9 @@ TEST(Allocation, MemoryMayRunOutAnywhere) {
       bool through = false;
       // Every allocation up to some, then ever fewer of them.
       for (int n = 0; n < 1'000'000; n += 1 + n / 64) {
-        left = n;
+        Allocations::left = n;
         const Status s = load_and_run(path, backend);
-        left = -1;
+        Allocations::left = -1;
         through = s.ok();
         if (through) break;
         ASSERT_EQ(s.error().code(), ErrorCode::kLimit) << path << " after " << n << ": " << s.error().message();

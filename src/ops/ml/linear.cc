@@ -10,12 +10,12 @@ namespace smelt {
 
 namespace {
 
-void write_row(Tensor& out, int64_t n, int64_t width, const std::vector<double>& s) {
+void write_row(Tensor& out, int64_t n, int64_t width, std::span<const double> s) {
   for (int64_t k = 0; k < width; ++k)
     set_double(out, n * width + k, k < static_cast<int64_t>(s.size()) ? s[static_cast<size_t>(k)] : 0.0);
 }
 
-size_t first_largest(const std::vector<double>& s) {
+size_t first_largest(std::span<const double> s) {
   return static_cast<size_t>(std::max_element(s.begin(), s.end()) - s.begin());
 }
 
@@ -57,7 +57,7 @@ Status reference_LinearModel(KernelContext& ctx) {
   const auto x = ml::load_rows(ctx.input(0));
   const int out = a.classifier ? 1 : 0;
   const bool binary = a.classifier && a.targets == 1;
-  std::vector<double> s;
+  std::pmr::vector<double> s;
   for (int64_t n = 0; n < rows.count; ++n) {
     s.assign(static_cast<size_t>(a.targets), 0);
     for (int64_t t = 0; t < a.targets; ++t) {
@@ -106,12 +106,15 @@ double kernel(const SvmAttrs& a, const double* x, const float* v, int64_t n) {
   }
 }
 
-/// Probabilities of several classes from pairwise ones (r[i, j]: i against j), by the fixed-point iteration of Wu, Lin
-/// and Weng, "Probability estimates for multi-class classification by pairwise coupling", second method.
-std::vector<double> couple(int64_t classes, const std::vector<double>& r) {
+/// Probabilities of several classes from pairwise ones (row.pairs[i, j]: i against j), by the fixed-point iteration of
+/// Wu, Lin and Weng, "Probability estimates for multi-class classification by pairwise coupling", second method.
+void couple(int64_t classes, SvmRow& row) {
   const auto at = [&](int64_t i, int64_t j) { return static_cast<size_t>(i * classes + j); };
-  std::vector<double> p(static_cast<size_t>(classes), 1.0 / static_cast<double>(classes));
-  std::vector<double> q(static_cast<size_t>(classes * classes), 0), qp(static_cast<size_t>(classes));
+  const auto& r = row.pairs;
+  auto &p = row.probabilities, &q = row.products, &qp = row.multiplied;
+  p.assign(static_cast<size_t>(classes), 1.0 / static_cast<double>(classes));
+  q.assign(static_cast<size_t>(classes * classes), 0);
+  qp.assign(static_cast<size_t>(classes), 0);
   for (int64_t t = 0; t < classes; ++t)
     for (int64_t j = 0; j < classes; ++j) {
       if (j == t) continue;
@@ -139,11 +142,13 @@ std::vector<double> couple(int64_t classes, const std::vector<double>& r) {
       }
     }
   }
-  return p;
 }
 
 /// Pairwise decision values of a classifier with support vectors, and the votes that they cast.
-void pairwise(const SvmAttrs& a, std::span<const double> k, std::vector<double>& scores, std::vector<int64_t>& votes) {
+void pairwise(const SvmAttrs& a, SvmRow& row) {
+  const std::span<const double> k = row.kernel;
+  auto& scores = row.values;
+  auto& votes = row.votes;
   const auto classes = static_cast<int64_t>(a.vectors_per_class.size());
   const auto total = static_cast<int64_t>(k.size());
   scores.clear();
@@ -165,9 +170,12 @@ void pairwise(const SvmAttrs& a, std::span<const double> k, std::vector<double>&
   }
 }
 
-std::vector<double> probabilities(const SvmAttrs& a, const std::vector<double>& scores) {
+/// The pairwise decision values become probabilities of the classes.
+void to_probabilities(const SvmAttrs& a, SvmRow& row) {
   const auto classes = static_cast<int64_t>(a.vectors_per_class.size());
-  std::vector<double> r(static_cast<size_t>(classes * classes), 0);
+  const auto& scores = row.values;
+  auto& r = row.pairs;
+  r.assign(static_cast<size_t>(classes * classes), 0);
   size_t index = 0;
   for (int64_t i = 0; i < classes; ++i)
     for (int64_t j = i + 1; j < classes; ++j, ++index) {
@@ -176,7 +184,8 @@ std::vector<double> probabilities(const SvmAttrs& a, const std::vector<double>& 
       r[i * classes + j] = std::clamp(v, 1e-7, 1 - 1e-7);
       r[j * classes + i] = 1 - r[i * classes + j];
     }
-  return couple(classes, r);
+  couple(classes, row);
+  row.values.assign(row.probabilities.begin(), row.probabilities.end());
 }
 
 int64_t svm_width(const SvmAttrs& a) {
@@ -187,11 +196,11 @@ int64_t svm_width(const SvmAttrs& a) {
 }
 
 Status classify_row(KernelContext& ctx, const SvmAttrs& a, int64_t n, SvmRow& row) {
-  std::vector<double>& scores = row.values;
-  std::vector<int64_t>& votes = row.votes;
+  std::pmr::vector<double>& scores = row.values;
+  std::pmr::vector<int64_t>& votes = row.votes;
   if (!a.vectors_per_class.empty()) {
-    pairwise(a, row.kernel, scores, votes);
-    if (!a.prob_a.empty()) scores = probabilities(a, scores);
+    pairwise(a, row);
+    if (!a.prob_a.empty()) to_probabilities(a, row);
   } else {
     votes.clear();
     scores.clear();
@@ -242,12 +251,11 @@ Status reference_Svm(KernelContext& ctx) {
   const size_t features = static_cast<size_t>(rows.features);
   const size_t count = features == 0 ? 0 : vectors.size() / features;
   std::vector<double> k(count);
-  SvmRow row;
+  SvmRow row(a, k);
   for (int64_t n = 0; n < rows.count; ++n) {
     SMELT_TRY(ctx.tick());
     for (size_t m = 0; m < count; ++m)
       k[m] = kernel(a, x.data() + n * rows.features, vectors.data() + m * features, rows.features);
-    row.kernel = k;
     SMELT_TRY(svm_row(ctx, a, n, row));
   }
   return Ok();
@@ -256,6 +264,23 @@ Status reference_Svm(KernelContext& ctx) {
 const std::vector<float>& svm_vectors(const SvmAttrs& a) {
   const bool supported = a.classifier ? !a.vectors_per_class.empty() : a.supports > 0;
   return supported ? a.support_vectors : a.coefficients;
+}
+
+SvmRow::SvmRow(const SvmAttrs& a, std::span<const double> of_kernel, std::pmr::memory_resource* memory)
+    : kernel(of_kernel),
+      values(memory),
+      votes(memory),
+      pairs(memory),
+      products(memory),
+      probabilities(memory),
+      multiplied(memory) {
+  const size_t classes = a.vectors_per_class.size();
+  values.reserve(std::max({size_t{2}, kernel.size(), classes * classes}));
+}
+
+size_t SvmRow::bytes(const SvmAttrs& a, size_t kernel) {
+  const size_t classes = a.vectors_per_class.size();
+  return sizeof(double) * (2 + kernel + 3 * classes * classes + 3 * classes);
 }
 
 Status svm_row(KernelContext& ctx, const SvmAttrs& a, int64_t n, SvmRow& row) {

@@ -24,7 +24,7 @@ double inverse_erf(double x) {
 
 double probit(double x) { return 1.41421356 * inverse_erf(2 * x - 1); }
 
-void softmax(std::vector<double>& s, bool keep_zeros) {
+void softmax(std::pmr::vector<double>& s, bool keep_zeros) {
   const double top = *std::max_element(s.begin(), s.end());
   double sum = 0;
   for (double& v : s) {
@@ -40,7 +40,7 @@ void softmax(std::vector<double>& s, bool keep_zeros) {
 
 }  // namespace
 
-void finish_scores(std::vector<double>& s, PostTransform post, SecondClass second) {
+void finish_scores(std::pmr::vector<double>& s, PostTransform post, SecondClass second) {
   if (s.size() == 1) {
     if (post == PostTransform::kProbit) {
       s[0] = probit(s[0]);
@@ -48,8 +48,8 @@ void finish_scores(std::vector<double>& s, PostTransform post, SecondClass secon
       s = {1 - s[0], s[0]};
     } else if (second == SecondClass::kNegative) {
       const double v = s[0];
-      s = post == PostTransform::kLogistic ? std::vector<double>{logistic(-v), logistic(v)}
-                                           : std::vector<double>{-v, v};
+      const bool transformed = post == PostTransform::kLogistic;
+      s = {transformed ? logistic(-v) : -v, transformed ? logistic(v) : v};
     }
     return;
   }

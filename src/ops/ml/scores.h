@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory_resource>
 #include <vector>
 
 #include "base/error.h"
@@ -17,7 +18,7 @@ enum class SecondClass : uint8_t {
 
 /// Applies the transform to one row of scores. A single score is transformed by kProbit only; it may gain a second
 /// class.
-void finish_scores(std::vector<double>& scores, PostTransform post, SecondClass second);
+void finish_scores(std::pmr::vector<double>& scores, PostTransform post, SecondClass second);
 
 double logistic(double x);
 

@@ -70,7 +70,7 @@ void add_base(const Trees& a, Votes& v, bool to_all) {
 /// Two classes: the votes may all be for one class; then the other follows from it. What tells the class is the score
 /// of the second one, or of the first where the second has no votes.
 size_t finish_binary(const Trees& a, Votes& v, ml::SecondClass& second) {
-  std::vector<double>& s = v.score;
+  std::pmr::vector<double>& s = v.score;
   const bool both = v.has[1];
   if (a.base.size() == 2) {
     if (v.has[1]) {
@@ -157,7 +157,7 @@ Status reference_TreeEnsemble(KernelContext& ctx) {
   const auto& a = ctx.attrs<Trees>();
   const auto rows = ml::rows_of(ctx.input(0).shape());
   const auto x = ml::load_rows(ctx.input(0));
-  Votes v;
+  Votes v(a);
   for (int64_t n = 0; n < rows.count; ++n) {
     v.score.resize(static_cast<size_t>(a.targets));
     v.has.resize(static_cast<size_t>(a.targets));

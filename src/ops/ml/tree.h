@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <memory_resource>
 #include <vector>
 
 #include "ops/core/op.h"
@@ -7,10 +9,20 @@
 
 namespace smelt {
 
-/// What the trees say of one row: an entry for each target.
+/// What the trees say of one row: an entry for each target. The object may be used again for the next row.
 struct TreeVotes {
-  std::vector<double> score;  ///< aggregated
-  std::vector<char> has;      ///< 1 where there are votes
+  explicit TreeVotes(const TreeEnsembleAttrs& a, std::pmr::memory_resource* memory = std::pmr::get_default_resource())
+      : score(memory), has(memory) {
+    score.reserve(static_cast<size_t>(std::max<int64_t>(a.targets, 2)));  // a second class may join
+    has.reserve(static_cast<size_t>(a.targets));
+  }
+  /// What an object takes from its memory, alignment included.
+  static size_t bytes(const TreeEnsembleAttrs& a) {
+    return static_cast<size_t>(std::max<int64_t>(a.targets, 2)) * (sizeof(double) + sizeof(char)) + sizeof(double);
+  }
+
+  std::pmr::vector<double> score;  ///< aggregated
+  std::pmr::vector<char> has;      ///< 1 where there are votes
 };
 
 /// Aggregates the votes of a leaf into the scores of one row. score, has: as in TreeVotes.

@@ -97,7 +97,7 @@ class SvmF32 final : public Kernel {
                 static_cast<int>(a_.degree)};
   }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(columns_.columns) * (sizeof(float) + sizeof(double));
+    return static_cast<size_t>(columns_.columns) * (sizeof(float) + sizeof(double)) + row_bytes();
   }
   Status run(KernelContext& ctx) const override {
     auto* wide = static_cast<double*>(ctx.scratch(scratch_bytes()));
@@ -106,8 +106,8 @@ class SvmF32 final : public Kernel {
     const float* x = ctx.input(0).data<float>();
     SvmVectors columns = columns_;
     columns.vectors = packed_->data<float>();
-    SvmRow row;
-    row.kernel = {wide, static_cast<size_t>(count_)};
+    std::pmr::monotonic_buffer_resource memory(k + columns_.columns, row_bytes());
+    SvmRow row(a_, {wide, static_cast<size_t>(count_)}, &memory);
     for (int64_t n = 0; n < rows_; ++n) {
       SMELT_TRY(ctx.tick());
       row_(columns, x + n * columns.features, k);
@@ -118,6 +118,8 @@ class SvmF32 final : public Kernel {
   }
 
  private:
+  size_t row_bytes() const { return SvmRow::bytes(a_, static_cast<size_t>(count_)); }
+
   AttrsPtr attrs_;
   const SvmAttrs& a_;
   SvmKernelRow row_;

@@ -145,7 +145,7 @@ class TreeEnsembleF32 final : public Kernel {
         trees_(std::move(trees)),
         rows_(ml::rows_of(spec.inputs[0].shape)) {}
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(rows_.count * a_.targets) * (sizeof(double) + sizeof(char));
+    return static_cast<size_t>(rows_.count * a_.targets) * (sizeof(double) + sizeof(char)) + TreeVotes::bytes(a_);
   }
   Status run(KernelContext& ctx) const override {
     if (rows_.count == 0) return Ok();
@@ -163,7 +163,8 @@ class TreeEnsembleF32 final : public Kernel {
       for (; row + kWalks <= end; row += kWalks) rows_of_trees(x, row, score, has);
       for (; row < end; ++row) trees_of_row(x, row, score, has);
     });
-    TreeVotes v;
+    std::pmr::monotonic_buffer_resource memory(has + votes, TreeVotes::bytes(a_));
+    TreeVotes v(a_, &memory);
     for (int64_t n = 0; n < rows_.count; ++n, score += a_.targets, has += a_.targets) {
       v.score.assign(score, score + a_.targets);
       v.has.assign(has, has + a_.targets);

@@ -1,0 +1,168 @@
+// A run on the CPU allocates nothing: the golden cases of one operator, run a second time.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "cli/golden_case.h"
+#include "cli/inputs.h"
+#include "smelt/model.h"
+#include "tests/support/allocations.h"
+#include "tests/support/paths.h"
+
+namespace smelt {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What runs the nodes of a case, and what its second run allocates.
+struct CaseRun {
+  std::set<std::string> kernels;    ///< of back-ends
+  std::set<std::string> reference;  ///< operators on reference kernels
+  bool dynamic = false;             ///< an output has a size that only a run tells, or is no tensor
+  int allocations = 0;
+};
+
+Result<CaseRun> run_twice(const fs::path& folder, const fs::path& file) {
+  LoadOptions load;
+  if (fs::exists(folder / "model.ptd")) load.data_files = {(folder / "model.ptd").string()};
+  SMELT_ASSIGN(const Model model, Model::load(file.string(), load));
+  SMELT_ASSIGN(const cli::Inputs inputs, cli::gather_inputs(model, "", {.files = cli::case_inputs(folder)}));
+  CaseRun r;
+  for (const Port& p : model.outputs())
+    r.dynamic = r.dynamic || !p.is_tensor || !p.ranked || std::ranges::any_of(p.shape, [](int64_t d) { return d < 0; });
+  SessionOptions options;
+  options.profile = true;
+  SMELT_ASSIGN(Session profiled, Session::create(model, options));
+  SMELT_TRY(profiled.run_in_place(inputs.values));
+  for (const ProfileEntry& e : profiled.profile()) {
+    (e.kernel == "reference" ? r.reference.insert(e.op) : r.kernels.insert(e.kernel));
+  }
+  options.profile = false;
+  SMELT_ASSIGN(Session session, Session::create(model, options));
+  for (int i = 0; i < 2; ++i) SMELT_TRY(session.run_in_place(inputs.values));
+  Allocations::counted = 0;
+  Allocations::counting = true;
+  const Status again = session.run_in_place(inputs.values).ok() ? Ok() : Status(Error(ErrorCode::kInternal, "again"));
+  Allocations::counting = false;
+  r.allocations = Allocations::counted;
+  SMELT_TRY(again);
+  return r;
+}
+
+/// Operators whose reference kernels compute in vectors of their own, in forms that no kernel of the CPU runs: strings,
+/// float64 and integers where models have float32, training, control flow and containers. The list may only shrink.
+const std::set<std::string> kAllocatingReferences = {"ArgReduce",
+                                                     "BatchNorm",
+                                                     "Binary",
+                                                     "Cast",
+                                                     "CategoryOneHot",
+                                                     "Concat",
+                                                     "ConvTranspose",
+                                                     "CrossEntropyLoss",
+                                                     "Cumulative",
+                                                     "Dft",
+                                                     "DictVectorize",
+                                                     "Einsum",
+                                                     "EmbeddingLookup",
+                                                     "Expand",
+                                                     "FakeQuant",
+                                                     "FeatureConcat",
+                                                     "FeatureNormalize",
+                                                     "Gather",
+                                                     "GatherBlockQuantized",
+                                                     "GatherElements",
+                                                     "GatherND",
+                                                     "GroupNorm",
+                                                     "Hash",
+                                                     "HashtableLookup",
+                                                     "If",
+                                                     "IndexPut",
+                                                     "IndexTensors",
+                                                     "LRN",
+                                                     "LabelEncode",
+                                                     "LayerNorm",
+                                                     "LinearAttention",
+                                                     "LinearModel",
+                                                     "Loop",
+                                                     "LpNorm",
+                                                     "MatMul",
+                                                     "MeanVarianceNorm",
+                                                     "Mfcc",
+                                                     "NllLoss",
+                                                     "NonMaxSuppression",
+                                                     "OptionalGet",
+                                                     "OptionalHas",
+                                                     "OptionalMake",
+                                                     "Quantize",
+                                                     "Random",
+                                                     "Recurrent",
+                                                     "Reduce",
+                                                     "RegexMatch",
+                                                     "Reshape",
+                                                     "Resize",
+                                                     "ReverseSequence",
+                                                     "Scan",
+                                                     "ScatterElements",
+                                                     "ScatterND",
+                                                     "Segment",
+                                                     "SequenceAt",
+                                                     "SequenceLength",
+                                                     "SequenceSplit",
+                                                     "SliceSize",
+                                                     "Softmax",
+                                                     "SparseToDense",
+                                                     "Spectrogram",
+                                                     "Squeeze",
+                                                     "StateRead",
+                                                     "StateWrite",
+                                                     "StridedSlice",
+                                                     "StringConcat",
+                                                     "TensorScatter",
+                                                     "TfIdf",
+                                                     "TfLstm",
+                                                     "TfRnn",
+                                                     "TfSvdf",
+                                                     "Tile",
+                                                     "TopK",
+                                                     "Transpose",
+                                                     "TreeEnsemble",
+                                                     "Unary",
+                                                     "Unsqueeze",
+                                                     "Where"};
+
+/// Kernels of nodes whose shapes depend on what inputs hold, so that a run first infers them (ShapeGuard).
+const std::set<std::string> kShapesFromContents = {"grouped_query_attention_f32"};
+
+TEST(AllocationOfCases, ASecondRunAllocatesNothing) {
+  if (!SMELT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer has its own operator new";
+  const fs::path corpus = corpus_folder();
+  if (corpus.empty()) GTEST_SKIP() << "the golden cases are not unpacked";
+  std::set<std::string> kernels, allocating;
+  int ran = 0;
+  for (const char* group : {"onnx/ops", "tflite/ops", "custom/ops", "pte/portable", "xnnpack/newer"})
+    for (const auto& entry : fs::directory_iterator(corpus / group))
+      for (const auto& file : fs::directory_iterator(entry.path())) {
+        if (file.path().stem() != "model" || file.path().extension() == ".ptd") continue;
+        const auto r = run_twice(entry.path(), file.path());
+        if (!r.ok()) continue;  // suites/corpus_test.cc tells which cases must run
+        ++ran;
+        if (r->allocations == 0) kernels.insert(r->kernels.begin(), r->kernels.end());
+        if (r->allocations == 0 || r->dynamic) continue;
+        allocating.insert(r->reference.begin(), r->reference.end());
+        if (r->reference.empty() && !std::ranges::includes(kShapesFromContents, r->kernels))
+          ADD_FAILURE() << group << '/' << entry.path().filename().string() << ": " << r->allocations
+                        << " allocations by " << (r->kernels.empty() ? "no kernel" : *r->kernels.begin());
+      }
+  EXPECT_GT(ran, 1000);
+  EXPECT_GT(kernels.size(), 50u) << "kernels that ran and allocated nothing";
+  for (const std::string& op : allocating)
+    EXPECT_TRUE(kAllocatingReferences.contains(op)) << "the reference kernel of " << op << " allocates in every run";
+  for (const std::string& op : kAllocatingReferences)
+    EXPECT_TRUE(allocating.contains(op)) << op << " allocates no more: take it off the list";
+}
+
+}  // namespace
+}  // namespace smelt
