@@ -90,7 +90,7 @@ Rows comparison(Binary fn) {
 }
 
 template <class T>
-Rows arithmetic(Binary fn) {
+Rows wrapping(Binary fn) {
   switch (fn) {
     case Binary::kAdd:
       return rows<T, T, AddFn>;
@@ -102,6 +102,14 @@ Rows arithmetic(Binary fn) {
       return rows<T, T, MinFn>;
     case Binary::kMax:
       return rows<T, T, MaxFn>;
+    default:
+      return comparison<T>(fn);
+  }
+}
+
+template <class T>
+Rows arithmetic(Binary fn) {
+  switch (fn) {
     case Binary::kDiv:
     case Binary::kTruncDiv:
       return rows<T, T, DivFn>;
@@ -112,7 +120,7 @@ Rows arithmetic(Binary fn) {
     case Binary::kMod:
       return rows<T, T, ModFn>;
     default:
-      return comparison<T>(fn);
+      return wrapping<T>(fn);
   }
 }
 
@@ -133,6 +141,14 @@ Rows choose(const KernelSpec& spec) {
       return arithmetic<int32_t>(fn);
     case DType::kI64:
       return arithmetic<int64_t>(fn);
+    case DType::kI16:
+      return wrapping<int16_t>(fn);
+    case DType::kU16:
+      return wrapping<uint16_t>(fn);
+    case DType::kU32:
+      return wrapping<uint32_t>(fn);
+    case DType::kU64:
+      return wrapping<uint64_t>(fn);
     case DType::kBool:
       return fn == Binary::kLogicalAnd  ? rows<uint8_t, uint8_t, AndFn>
              : fn == Binary::kLogicalOr ? rows<uint8_t, uint8_t, OrFn>

@@ -2,6 +2,7 @@
 
 #include "base/cat.h"
 #include "ops/elementwise/elementwise.h"
+#include "tensor/numeric.h"
 #include "tests/support/cpu_check.h"
 #include "tests/support/op_runner.h"
 
@@ -31,6 +32,22 @@ TEST(BinaryUnquantized, FunctionsAndTypes) {
                 {random_tensor(DType::kF32, {5, 9}, -4, 4, 1), Tensor::from<float>(DType::kF32, {}, std::vector{2.0f})},
                 {1}};
   check_on_cpu(square, "binary_unquantized");
+}
+
+/// 16-bit and unsigned integers over their whole range: sums wrap, comparisons know the sign.
+TEST(BinaryUnquantized, ShortAndUnsigned) {
+  for (const DType type : {DType::kI16, DType::kU16, DType::kU32, DType::kU64})
+    for (const Binary fn : {Binary::kAdd, Binary::kSub, Binary::kMul, Binary::kMin, Binary::kMax, Binary::kEqual,
+                            Binary::kLess, Binary::kGreaterEqual}) {
+      OpCase c{Cat(to_string(fn), ' ', to_string(type)),
+               Op::kBinary,
+               make_attrs<BinaryAttrs>(fn),
+               {Tensor(type, {5, 1, 9}), Tensor(type, {7, 9})}};
+      for (Tensor& t : c.inputs)
+        for (int64_t i = 0; i < t.elements(); ++i)
+          set_int(t, i, static_cast<int64_t>(0x9e3779b97f4a7c15u * static_cast<uint64_t>(i + 3 * t.rank())));
+      check_on_cpu(c, "binary_unquantized");
+    }
 }
 
 TEST(BinaryUnquantized, IntegerDivision) {

@@ -45,6 +45,14 @@ SMELT_BENCH_CASES(pool) {
                {},
                {{}, ValueType::tensor(DType::kI64)}});
   }
+  MaxUnpoolAttrs unpool;
+  unpool.kernel = unpool.strides = {2, 2};
+  unpool.in_window = true;
+  const Shape pooled{1, 64, 64, 64};
+  cases.add({"max_unpool/windows",
+             Op::kMaxUnpool,
+             make_attrs<MaxUnpoolAttrs>(unpool),
+             {f32(pooled), random_tensor(DType::kF32, pooled, 0, 3.99, 2)}});
 }
 
 }  // namespace smelt::bench
