@@ -22,7 +22,9 @@ constexpr float kXScale = 0.0235611f, kWScale = 0.0041479f, kYScale = 6.1f;
 int32_t rescaled(int32_t accumulator, bool float_product, Rounding rounding) {
   const double product =
       float_product ? static_cast<double>(kXScale * kWScale) : static_cast<double>(kXScale) * kWScale;
-  return rescale(accumulator, fixed_factor(product / static_cast<double>(kYScale)), rounding);
+  const double factor = product / static_cast<double>(kYScale);
+  return rounding == Rounding::kFixedSingle ? rescale_single(accumulator, factor)
+                                            : rescale_double(accumulator, fixed_factor(factor));
 }
 
 /// Accumulators that the two products take to different outputs.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -72,16 +73,14 @@ inline int32_t rescale_double(int32_t x, FixedFactor f) {
   return rounding_divide_by_pot(rounding_doubling_high_mul(shifted, f.multiplier), right);
 }
 
-/// Rescaling with one rounding (Rounding::kFixedSingle) of a 32- or 64-bit accumulator, ties towards plus infinity;
-/// saturates to 32 bits.
-inline int32_t rescale_single(int64_t x, FixedFactor f) {
-  const int total = 31 - f.shift;
-  if (f.multiplier == 0) return 0;
-  const __int128 product = static_cast<__int128>(x) * f.multiplier;
-  const __int128 rounded = (product + (static_cast<__int128>(1) << (total - 1))) >> total;
-  if (rounded > std::numeric_limits<int32_t>::max()) return std::numeric_limits<int32_t>::max();
-  if (rounded < std::numeric_limits<int32_t>::min()) return std::numeric_limits<int32_t>::min();
-  return static_cast<int32_t>(rounded);
+/// The largest float64 below 0.5: trunc(v + kAlmostHalf) rounds v >= 0 to the nearest integer, ties up.
+inline constexpr double kAlmostHalf = 0.49999999999999994;
+
+/// Rescaling of a 32- or 64-bit accumulator with one rounding (Rounding::kFixedSingle): the product in float64, rounded
+/// to the nearest integer, ties away from zero. Saturates to 32 bits. Precondition: the factor is finite.
+inline int32_t rescale_single(int64_t x, double factor) {
+  const double v = std::clamp(static_cast<double>(x) * factor, -2147483648.0, 2147483647.0);
+  return static_cast<int32_t>(v + std::copysign(kAlmostHalf, v));
 }
 
 /// rescale_wide() before saturation.
@@ -100,11 +99,6 @@ inline int32_t rescale_wide(int64_t x, FixedFactor f) {
   if (value > std::numeric_limits<int32_t>::max()) return std::numeric_limits<int32_t>::max();
   if (value < std::numeric_limits<int32_t>::min()) return std::numeric_limits<int32_t>::min();
   return static_cast<int32_t>(value);
-}
-
-/// The 32-bit rescaling that `rounding` names (kFloatHalfEven is not a fixed-point rule; it counts as kFixedDouble).
-inline int32_t rescale(int32_t x, FixedFactor f, Rounding rounding) {
-  return rounding == Rounding::kFixedSingle ? rescale_single(x, f) : rescale_double(x, f);
 }
 
 }  // namespace smelt

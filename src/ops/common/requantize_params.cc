@@ -6,6 +6,37 @@
 #include "ops/common/requantizer.h"
 
 namespace smelt {
+namespace {
+
+/// A multiplier near that of `fixed` with which fixed point, ties up, gives every result of rescale_single() within
+/// [-most, most]. nullopt: none is known. The rules can differ only for the accumulator next to a tie, (k + 1/2) /
+/// factor.
+std::optional<int32_t> exact_multiplier(double factor, FixedFactor fixed, int64_t most) {
+  if (factor == 0) return 0;
+  // How near in accumulators: relative errors are at most 2.5 * 2^-30 of a multiplier and 2^-52 of float64.
+  const double near = std::ldexp(static_cast<double>(most + 1), -28) / factor, step = 0.5 / factor;
+  if (!(near < 0.25)) return std::nullopt;
+  const int total = 31 - fixed.shift;
+  const auto agrees = [&](int64_t multiplier, int64_t v) {
+    return (v * multiplier + (int64_t{1} << (total - 1))) >> total == rescale_single(v, factor);
+  };
+  // One more takes ties away from zero where the factor is a power of two.
+  for (const int64_t change : {0, 1, -1, 2, -2}) {
+    const int64_t multiplier = fixed.multiplier + change;
+    bool exact = multiplier <= INT32_MAX;
+    for (int64_t k = 0; exact && k <= most; ++k) {
+      constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
+      const double at = static_cast<double>(2 * k + 1) * step, whole = (at + kRound) - kRound;
+      if (std::abs(at - whole) > near) continue;
+      const auto v = static_cast<int64_t>(whole);
+      exact = agrees(multiplier, v) && agrees(multiplier, -v);
+    }
+    if (exact) return static_cast<int32_t>(multiplier);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 void RequantizeParams::prepare() {
   steps = Steps::kAll;
@@ -19,6 +50,18 @@ void RequantizeParams::prepare() {
   if (reach >= 1 << 29 || std::abs(zero) > kMaxZero ||
       std::any_of(shifts.begin(), shifts.end(), [](int32_t s) { return s < 0 || s > kMaxShift; }))
     return;
+  if (rounding == Rounding::kFixedSingle) {
+    const int64_t most = std::max(std::abs(int64_t{low} - zero), std::abs(int64_t{high} - zero)) + 1;
+    for (size_t c = 0; c < double_factors.size(); ++c) {
+      if (c > 0 && double_factors[c] == double_factors[c - 1]) {
+        multipliers[c] = multipliers[c - 1];
+        continue;
+      }
+      const auto multiplier = exact_multiplier(double_factors[c], {multipliers[c], -shifts[c]}, most);
+      if (!multiplier) return;
+      multipliers[c] = *multiplier;
+    }
+  }
   steps = low >= zero && rounding == Rounding::kFixedDouble ? Steps::kPositive : Steps::kSmall;
   offsets.resize(shifts.size());
   for (size_t c = 0; c < shifts.size(); ++c) offsets[c] = (1 << shifts[c] >> 1) + zero * (1 << shifts[c]);
@@ -61,23 +104,22 @@ std::optional<RequantizeParams> RequantizeParams::make(const NodeSpec& spec, int
   if (std::abs(made->zero()) > (1 << 20)) return std::nullopt;
   const size_t padded = static_cast<size_t>(channels) + 64;
   r.factors.resize(padded);
+  r.double_factors.resize(padded);
   r.multipliers.resize(padded);
   r.shifts.resize(padded);
   r.bias.resize(static_cast<size_t>(channels));
   for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
     const float factor = made->factors()[c % made->factors().size()];
     const FixedFactor fixed = made->fixed()[c % made->fixed().size()];
-    if (!std::isfinite(factor) || (rule.rounding != Rounding::kFloatHalfEven && fixed.shift < -31)) return std::nullopt;
+    if (!std::isfinite(factor) || (rule.rounding == Rounding::kFixedDouble && fixed.shift < -31)) return std::nullopt;
     r.factors[c] = factor;
+    r.double_factors[c] = made->double_factors()[c % made->double_factors().size()];
     r.multipliers[c] = fixed.multiplier;
     r.shifts[c] = -fixed.shift;
     const auto& b = made->bias();
     r.bias[c] = b.empty() ? 0 : static_cast<int32_t>(b[b.size() == 1 ? 0 : c]);
   }
   r.reach = largest_accumulator(spec.inputs[1], channels, r.bias);
-  // A left shift wraps, as that of kFixedDouble does; kFixedSingle saturates.
-  const int32_t left = -std::min(0, *std::min_element(r.shifts.begin(), r.shifts.end()));
-  if (rule.rounding == Rounding::kFixedSingle && r.reach > INT32_MAX >> left) return std::nullopt;
   r.prepare();
   return r;
 }

@@ -14,16 +14,17 @@ namespace smelt {
 /// equals Requantizer (ops/common/requantizer.h) bit by bit; Requantizer is the reference for every case.
 struct RequantizeParams {
   Rounding rounding = Rounding::kFloatHalfEven;
-  std::vector<float> factors;        ///< one a channel, then zeros up to whole vectors
-  std::vector<int32_t> multipliers;  ///< fixed-point rules
-  std::vector<int32_t> shifts;       ///< to the right; negative: to the left, with Steps::kAll alone
+  std::vector<float> factors;          ///< one a channel, then zeros up to whole vectors, as in the next three
+  std::vector<double> double_factors;  ///< kFixedSingle with Steps::kAll
+  std::vector<int32_t> multipliers;    ///< other rules in fixed point
+  std::vector<int32_t> shifts;         ///< to the right; negative: to the left, with Steps::kAll alone
   int32_t zero = 0, low = 0, high = 0;
   bool is_signed = true;      ///< int8, else uint8
   std::vector<int32_t> bias;  ///< one a channel, added to the accumulators first
   /// Bound of the accumulators' magnitude; INT32_MAX: not known. Small accumulators are rescaled in fewer steps.
   int64_t reach = INT32_MAX;
 
-  /// Which steps of the rescaling may be left out.
+  /// Which steps of the rescaling may be left out. kFixedSingle is float64 with all steps, else fixed point.
   enum class Steps : uint8_t {
     kAll,       ///< none
     kSmall,     ///< those against overflow: no intermediate value leaves 32 bits
@@ -32,7 +33,8 @@ struct RequantizeParams {
   Steps steps = Steps::kAll;
   std::vector<int32_t> offsets;  ///< kSmall, kPositive: one a channel, rounding offset and zero point before the shift
 
-  /// Sets `steps` and `offsets` from the other fields.
+  /// Sets `steps` and `offsets` from the other fields. kFixedSingle: `multipliers`, too, to such that fixed point gives
+  /// the results of float64; where there are none, `steps` is kAll.
   void prepare();
 
   /// Parameters of a Conv or MatMul node of quantized operands with `channels` output channels. nullopt: the output is

@@ -121,7 +121,8 @@ Result<Requantizer> Requantizer::make(const Tensor& x, const Tensor& w, const Te
   for (size_t i = 0; i < r.accumulator_scales_.size(); ++i) {
     const double product = rule.float_scale_product ? static_cast<double>(xq.scales[0] * wq.scales[i]) * rule.alpha
                                                     : r.accumulator_scales_[i];
-    r.fixed_.push_back(fixed_factor(product / static_cast<double>(scale)));
+    r.double_factors_.push_back(product / static_cast<double>(scale));
+    r.fixed_.push_back(fixed_factor(r.double_factors_.back()));
     r.factors_.push_back(static_cast<float>(rule.alpha) * xq.scales[0] * wq.scales[i] / scale);
   }
   return r;
@@ -154,11 +155,10 @@ int64_t Requantizer::quantized_value(int64_t accumulator, int64_t channel) const
       scaled = static_cast<float>(accumulator) * factors_[s];
     if (std::isnan(scaled)) scaled = 0;
     q = static_cast<int64_t>(std::nearbyint(std::clamp(scaled, -1e12, 1e12)));
-  } else if (wide_) {
-    q = rounding_ == Rounding::kFixedSingle ? rescale_single(accumulator, fixed_[s])
-                                            : rescale_wide(accumulator, fixed_[s]);
+  } else if (rounding_ == Rounding::kFixedSingle) {
+    q = rescale_single(wide_ ? accumulator : static_cast<int32_t>(accumulator), double_factors_[s]);
   } else {
-    q = rescale(static_cast<int32_t>(accumulator), fixed_[s], rounding_);
+    q = wide_ ? rescale_wide(accumulator, fixed_[s]) : rescale_double(static_cast<int32_t>(accumulator), fixed_[s]);
   }
   return std::clamp(q + zero_, low_, std::max(low_, high_));
 }

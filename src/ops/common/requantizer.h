@@ -35,11 +35,13 @@ class Requantizer {
   /// True if the output is clamp(rescale(accumulator + bias) + zero) of 32-bit accumulators, which the accessors below
   /// describe.
   bool integer_only() const { return !real_ && !unscaled_ && !wide_ && !through_real_; }
-  /// True if the output is that expression with rescale by fixed(), of 64-bit accumulators if wide().
+  /// True if the output is that expression with rescale by fixed() or double_factors(), of 64-bit accumulators if
+  /// wide().
   bool fixed_point() const { return !real_ && !unscaled_ && !through_real_ && rounding_ != Rounding::kFloatHalfEven; }
-  const std::vector<int64_t>& bias() const { return bias_; }        ///< empty, one, or one a channel
-  const std::vector<float>& factors() const { return factors_; }    ///< repeat along the channels
-  const std::vector<FixedFactor>& fixed() const { return fixed_; }  ///< factors() in fixed point
+  const std::vector<int64_t>& bias() const { return bias_; }                     ///< empty, one, or one a channel
+  const std::vector<float>& factors() const { return factors_; }                 ///< repeat along the channels
+  const std::vector<FixedFactor>& fixed() const { return fixed_; }               ///< factors() in fixed point
+  const std::vector<double>& double_factors() const { return double_factors_; }  ///< factors() in float64
   int64_t zero() const { return zero_; }
   int64_t low() const { return low_; }
   int64_t high() const { return high_ < low_ ? low_ : high_; }
@@ -63,6 +65,7 @@ class Requantizer {
   std::vector<double> accumulator_scales_;  ///< real value of one unit of an accumulator
   std::vector<float> factors_;              ///< accumulator units to output units
   std::vector<FixedFactor> fixed_;
+  std::vector<double> double_factors_;
   double out_scale_ = 1;
   int64_t zero_ = 0, low_ = 0, high_ = 0;
 };

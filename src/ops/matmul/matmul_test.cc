@@ -119,8 +119,8 @@ TEST(MatMul, QuantizedIntegersKeepExactSums) {
   const Tensor w = quantized(DType::kI8, {2, 2}, {1, 3, 1, -1}, 0.5f, 0);
   const Tensor bias = tensor(DType::kI32, {2}, {0, 8});
   const ValueType y = ValueType::tensor(DType::kI8, {1, 2}, per_tensor(1.0f, -1));
-  // Accumulators 30 and -2 in units of 1/4: 7.5 -> 8 and -0.5 -> 0 (ties upward).
-  expect_equal(matmul(a).input(x).constant(w).constant(bias).outputs({y}).run(), {7, -1});
+  // Accumulators 30 and -2 in units of 1/4: 7.5 -> 8 and -0.5 -> -1 (ties away from zero).
+  expect_equal(matmul(a).input(x).constant(w).constant(bias).outputs({y}).run(), {7, -2});
   // A float output is the accumulator times the scales.
   const ValueType real = ValueType::tensor(DType::kF32, {1, 2});
   expect_equal(matmul(a).input(x).constant(w).constant(bias).outputs({real}).run(), {7.5, -0.5});

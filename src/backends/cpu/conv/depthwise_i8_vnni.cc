@@ -22,7 +22,6 @@ constexpr int64_t kMaxTaps = 128;
 
 Rule rule_of(const RequantizeParams& r) {
   if (r.rounding == Rounding::kFloatHalfEven) return Rule::kFloat;
-  if (r.rounding == Rounding::kFixedSingle) return Rule::kSingle;
   return r.steps == RequantizeParams::Steps::kPositive ? Rule::kPositive : Rule::kDouble;
 }
 
@@ -156,7 +155,7 @@ class DepthwiseVnni final : public Kernel {
         words[128 + v * 16 + lane] = r.shifts[c];
         // The low half of a sum of 64 bits rounds the product, the high half the shift.
         int32_t* sum = words + (lane % 2 ? 256 : 192) + v * 16 + lane / 2 * 2;
-        sum[0] = rule != Rule::kSingle || r.shifts[c] == 0 ? INT32_MIN : 0;
+        sum[0] = INT32_MIN;
         sum[1] = r.offsets[c];
       });
     }
@@ -215,7 +214,9 @@ std::unique_ptr<Kernel> make_depthwise_i8_vnni(const KernelSpec& spec) {
     return spec.refuse("the filter has zero points");
   if (!DepthwiseVnni::line_buffer(*g, *q).small()) return nullptr;
   const auto requantize_params = RequantizeParams::make(spec, g->groups, attrs.rescale_rule());
-  if (!requantize_params || requantize_params->steps == RequantizeParams::Steps::kAll) return nullptr;
+  if (!requantize_params || requantize_params->steps == RequantizeParams::Steps::kAll ||
+      requantize_params->rounding == Rounding::kFixedSingle)
+    return nullptr;
   return std::make_unique<DepthwiseVnni>(*g, *q, *requantize_params, spec);
 }
 #else

@@ -18,7 +18,6 @@ struct DepthwiseRow {
     kFloat,     ///< factors
     kDouble,    ///< multipliers, those of odd lanes, shifts, what is added to products of even lanes, of odd lanes
     kPositive,  ///< the same; the sign of the sum does not matter
-    kSingle,    ///< the same
   };
   static int64_t rule_bytes(Rule rule) { return (rule == Rule::kFloat ? 1 : 5) * kVectors * kVectorBytes; }
   static int64_t weight_bytes(int64_t groups) { return (1 + groups) * kVectors * kVectorBytes; }

@@ -140,8 +140,6 @@ DepthwiseRowFunction depthwise_row_vnni(Rule rule, bool is_signed, int64_t taps)
       return choose<Rule::kDouble>(is_signed, taps == 9);
     case Rule::kPositive:
       return choose<Rule::kPositive>(is_signed, taps == 9);
-    case Rule::kSingle:
-      return choose<Rule::kSingle>(is_signed, taps == 9);
     case Rule::kFloat:
       break;
   }

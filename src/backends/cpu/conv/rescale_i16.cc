@@ -14,8 +14,8 @@ std::optional<RescaleI16> RescaleI16::make(const KernelSpec& spec, int64_t chann
                                       type_only(spec.outputs[0]), channels, rule);
   if (!made.ok() || !made->fixed_point()) return std::nullopt;
   RescaleI16 r;
-  r.kind_ = !made->wide() ? Kind::kNarrow : rule.rounding == Rounding::kFixedSingle ? Kind::kWide31 : Kind::kWide16;
-  r.rounding_ = rule.rounding;
+  const bool single = rule.rounding == Rounding::kFixedSingle;
+  r.kind_ = made->wide() ? (single ? Kind::kSingle : Kind::kWide16) : (single ? Kind::kNarrowSingle : Kind::kNarrow);
   r.zero_ = made->zero();
   r.low_ = made->low();
   r.high_ = made->high();
@@ -23,6 +23,7 @@ std::optional<RescaleI16> RescaleI16::make(const KernelSpec& spec, int64_t chann
   for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
     Channel channel{};
     channel.factor = made->fixed()[c % made->fixed().size()];
+    channel.double_factor = made->double_factors()[c % made->double_factors().size()];
     channel.bias = bias.empty() ? 0 : bias[bias.size() == 1 ? 0 : c];
     // Sums of products stay below 2^43.
     constexpr int64_t kMostBias = int64_t{1} << 40;
@@ -52,12 +53,15 @@ void RescaleI16::operator()(const Acc* acc, int64_t n, int64_t channel, int16_t*
         y[i] = clamped((sum(i) * c.multiplier + c.half) >> c.shift);
       }
       return;
-    case Kind::kWide31:
-      for (int64_t i = 0; i < n; ++i) y[i] = clamped(rescale_single(sum(i), channels[i].factor));
-      return;
     case Kind::kNarrow:
+      for (int64_t i = 0; i < n; ++i) y[i] = clamped(rescale_double(static_cast<int32_t>(sum(i)), channels[i].factor));
+      return;
+    case Kind::kSingle:
+      for (int64_t i = 0; i < n; ++i) y[i] = clamped(rescale_single(sum(i), channels[i].double_factor));
+      return;
+    case Kind::kNarrowSingle:
       for (int64_t i = 0; i < n; ++i)
-        y[i] = clamped(rescale(static_cast<int32_t>(sum(i)), channels[i].factor, rounding_));
+        y[i] = clamped(rescale_single(static_cast<int32_t>(sum(i)), channels[i].double_factor));
       return;
   }
 }

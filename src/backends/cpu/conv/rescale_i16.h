@@ -29,17 +29,18 @@ class RescaleI16 {
     int64_t bias, multiplier, half;  ///< multiplier of 16 bits
     int32_t shift;
     FixedFactor factor;
+    double double_factor;
   };
   enum class Kind : uint8_t {
-    kWide16,  ///< rescale_wide() of 64-bit sums
-    kWide31,  ///< rescale_single() of 64-bit sums
-    kNarrow,  ///< rescale() of 32-bit sums, which wrap
+    kWide16,        ///< rescale_wide() of 64-bit sums
+    kNarrow,        ///< rescale_double() of 32-bit sums, which wrap
+    kSingle,        ///< rescale_single() of 64-bit sums
+    kNarrowSingle,  ///< rescale_single() of 32-bit sums, which wrap
   };
   int16_t clamped(int64_t q) const;
 
   std::vector<Channel> channels_;
   Kind kind_ = Kind::kWide16;
-  Rounding rounding_ = Rounding::kFixedDouble;
   int64_t zero_ = 0, low_ = 0, high_ = 0;
 };
 

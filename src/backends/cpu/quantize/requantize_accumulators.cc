@@ -49,10 +49,45 @@ struct ChannelFactors<Rounding::kFloatHalfEven, S> {
   }
 };
 
-/// Fixed-point rules: a left shift, a product rounded or cut to 31 bits less, then a right shift with rounding. Ties of
-/// the right shift go away from zero for kFixedDouble, up for kFixedSingle.
-template <Rounding R>
-requires(R != Rounding::kFloatHalfEven) struct ChannelFactors<R, Steps::kAll> {
+/// Products in float64, a half vector each, rounded to the nearest integers, ties away from zero.
+template <>
+struct ChannelFactors<Rounding::kFixedSingle, Steps::kAll> {
+  using DD = hn::Repartition<double, DI>;
+  using DH = hn::Rebind<int32_t, DD>;
+  using VD = hn::Vec<DD>;
+  VD lower, upper, low, high;
+  VI zero;
+
+  HWY_INLINE ChannelFactors(const RequantizeParams& r, int64_t channel) {
+    const DD dd;
+    lower = hn::LoadU(dd, r.double_factors.data() + channel);
+    upper = hn::LoadU(dd, r.double_factors.data() + channel + hn::Lanes(dd));
+    zero = hn::Set(DI(), r.zero);
+    low = hn::Set(dd, r.low - r.zero);
+    high = hn::Set(dd, r.high - r.zero);
+  }
+  HWY_INLINE hn::Vec<DH> product(hn::Vec<DH> v, VD factor) const {
+    const DD dd;
+    VD f = hn::Min(hn::Max(hn::Mul(hn::PromoteTo(dd, v), factor), low), high);
+    f = hn::Add(f, hn::CopySignToAbs(hn::Set(dd, kAlmostHalf), f));
+    // No value leaves 32 bits, so that instructions without saturation do.
+#if HWY_TARGET == HWY_AVX3
+    return hn::Vec<DH>{_mm512_cvttpd_epi32(f.raw)};
+#elif HWY_TARGET == HWY_AVX2
+    return hn::Vec<DH>{_mm256_cvttpd_epi32(f.raw)};
+#else
+    return hn::DemoteTo(DH(), f);
+#endif
+  }
+  HWY_INLINE VI rescale(VI v) const {
+    const auto low_products = product(hn::LowerHalf(DH(), v), lower);
+    return hn::Add(hn::Combine(DI(), product(hn::UpperHalf(DH(), v), upper), low_products), zero);
+  }
+};
+
+/// Fixed point: a left shift, a product rounded to 31 bits less, then a right shift, whose ties go away from zero.
+template <>
+struct ChannelFactors<Rounding::kFixedDouble, Steps::kAll> {
   static constexpr DI d{};
   VI low, high, zero, multiplier, odd_multiplier, less, left;
   hn::Vec<DU64> even_nudge, odd_nudge;
@@ -69,10 +104,7 @@ requires(R != Rounding::kFloatHalfEven) struct ChannelFactors<R, Steps::kAll> {
     const VI shift = hn::Max(shifts, hn::Zero(d));
     whole = hn::Eq(shift, hn::Zero(d));
     less = hn::Sub(shift, hn::IfThenZeroElse(whole, hn::Set(d, 1)));
-    VI nudge = hn::Set(d, 1 << 30);
-    if (R == Rounding::kFixedSingle) nudge = hn::IfThenElseZero(whole, nudge);
-    even_nudge = hn::And(as_pairs(nudge), hn::Set(DU64(), 0xffffffffu));
-    odd_nudge = hn::ShiftRight<32>(as_pairs(nudge));
+    even_nudge = odd_nudge = hn::Set(DU64(), 1u << 30);
   }
   /// floor((v * multiplier + nudge) / 2^31) of every lane.
   HWY_INLINE VI high_product(VI v) const {
@@ -82,14 +114,15 @@ requires(R != Rounding::kFloatHalfEven) struct ChannelFactors<R, Steps::kAll> {
   }
   HWY_INLINE VI rescale(VI v) const {
     const VI q = high_product(hn::Shl(v, left));
-    const VI t = R == Rounding::kFixedDouble ? hn::Add(q, hn::BroadcastSignBit(q)) : q;
+    const VI t = hn::Add(q, hn::BroadcastSignBit(q));
     const VI shifted = hn::IfThenElse(whole, q, hn::ShiftRight<1>(hn::Add(hn::Shr(t, less), hn::Set(d, 1))));
     return hn::Add(hn::Min(hn::Max(shifted, low), high), zero);
   }
 };
 
-/// The same of small accumulators, where all is added before one shift. A negative sum takes one off, so that ties go
-/// away from zero; where negative results do not matter, neither does that.
+/// Fixed point of small accumulators, where all is added before one shift. A negative sum takes one off for
+/// kFixedDouble, so that ties go away from zero; where negative results do not matter, neither does that. The multipliers
+/// of kFixedSingle need no such care (RequantizeParams::prepare).
 template <Rounding R, Steps S>
 requires(R != Rounding::kFloatHalfEven && S != Steps::kAll) struct ChannelFactors<R, S> {
   static constexpr DI d{};

@@ -17,13 +17,15 @@ int64_t expected(const RequantizeParams& r, int32_t sum, size_t channel) {
   int64_t q;
   if (r.rounding == Rounding::kFloatHalfEven)
     q = static_cast<int64_t>(std::nearbyint(static_cast<float>(sum) * r.factors[channel]));
+  else if (r.rounding == Rounding::kFixedSingle)
+    q = rescale_single(sum, r.double_factors[channel]);
   else
-    q = rescale(sum, {r.multipliers[channel], -r.shifts[channel]}, r.rounding);
+    q = rescale_double(sum, {r.multipliers[channel], -r.shifts[channel]});
   return std::clamp<int64_t>(q + r.zero, r.low, r.high);
 }
 
-/// `bits`: of the accumulators. `left`: the factors are up to 2^left.
-void check_every_level(int bits, bool rectified, int left = 0) {
+/// `bits`: of the accumulators. The factors are from 2^left down to 2^(left - spread).
+void check_every_level(int bits, bool rectified, int left, int spread) {
   constexpr int64_t kChannels = 37, kRows = 200;
   std::mt19937 gen(7);
   for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle})
@@ -38,18 +40,23 @@ void check_every_level(int bits, bool rectified, int left = 0) {
         if (rectified) r.zero = r.low;
         if (bits < 32) r.reach = int64_t{1} << (bits - 1);
         r.factors.resize(kChannels + 64);
+        r.double_factors.resize(kChannels + 64);
         r.multipliers.resize(kChannels + 64);
         r.shifts.resize(kChannels + 64);
         for (size_t c = 0; c < kChannels; ++c) {
-          // Factors from 1/2 down to 2^-31, some of them powers of two, where ties are common.
+          // Some factors are powers of two, where ties are common.
           const double factor = std::ldexp(c % 3 ? 0.5 + 0.5 * (gen() / 4294967296.0) : 0.5,
-                                           left - static_cast<int>(c % (bits < 32 ? 20 : 31)) - (whole_range ? 1 : 0));
+                                           left - static_cast<int>(c) % spread - (whole_range ? 1 : 0));
           const FixedFactor fixed = fixed_factor(factor);
           r.factors[c] = static_cast<float>(factor);
+          r.double_factors[c] = factor;
           r.multipliers[c] = fixed.multiplier;
           r.shifts[c] = -fixed.shift;
         }
         r.prepare();
+        if (rounding == Rounding::kFixedSingle) {
+          EXPECT_EQ(r.steps == RequantizeParams::Steps::kSmall, bits < 30 && left == 0 && spread < 14);
+        }
         std::vector<int32_t> acc(kChannels * kRows + 16);
         for (size_t i = 0; i < acc.size(); ++i) {
           const int range = static_cast<int>(i / kChannels % 31);
@@ -87,17 +94,17 @@ void check_every_level(int bits, bool rectified, int left = 0) {
 }
 
 TEST(RequantizeParams, EveryLevelRoundsLikeTheReference) {
-  check_every_level(32, false);
-  check_every_level(32, true);
+  for (bool rectified : {false, true}) check_every_level(32, rectified, 0, 31);
 }
 
 TEST(RequantizeParams, SmallSums) {
   for (int bits : {29, 18})
-    for (bool rectified : {false, true}) check_every_level(bits, rectified);
+    for (int spread : {20, 12})
+      for (bool rectified : {false, true}) check_every_level(bits, rectified, 0, spread);
 }
 
 TEST(RequantizeParams, FactorsAboveOne) {
-  for (bool rectified : {false, true}) check_every_level(24, rectified, 6);
+  for (bool rectified : {false, true}) check_every_level(24, rectified, 6, 20);
 }
 
 }  // namespace

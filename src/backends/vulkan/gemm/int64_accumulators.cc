@@ -3,6 +3,7 @@
 #include <span>
 
 #include "backends/vulkan/device/device.h"
+#include "backends/vulkan/gemm/float64_factor.h"
 #include "shaders/rescale_accumulators.h"
 #include "tensor/quant_params.h"
 
@@ -36,9 +37,15 @@ std::unique_ptr<Kernel> Int64Accumulators::behind(std::unique_ptr<Kernel> produc
   for (size_t c = 0; c < channels_; ++c) {
     const auto& bias = q_.bias();
     const uint64_t b = bias.empty() ? 0 : static_cast<uint64_t>(bias[bias.size() == 1 ? 0 : c]);
-    const FixedFactor f = q_.fixed()[c % q_.fixed().size()];
-    rows.insert(rows.end(), {static_cast<uint32_t>(b), static_cast<uint32_t>(b >> 32),
-                             static_cast<uint32_t>(f.multiplier), static_cast<uint32_t>(f.shift)});
+    rows.insert(rows.end(), {static_cast<uint32_t>(b), static_cast<uint32_t>(b >> 32)});
+    const size_t scale = c % q_.fixed().size();
+    if (once_) {
+      const Float64Factor f = Float64Factor::of(q_.double_factors()[scale]);
+      rows.insert(rows.end(), {f.high, f.low_and_shift});
+    } else {
+      const FixedFactor f = q_.fixed()[scale];
+      rows.insert(rows.end(), {static_cast<uint32_t>(f.multiplier), static_cast<uint32_t>(f.shift)});
+    }
   }
   auto rescale = shader_kernel(shaders::rescale_accumulators_i16, {.wide = q_.wide(), .once = once_},
                                {scratch(bytes(), false), table("rescale", std::move(rows)), output(0)}, n_,

@@ -7,7 +7,7 @@
 
 namespace smelt::vulkan {
 
-/// Int64 accumulators of a product in scratch memory, and their requantization to int16 by TFLite's fixed-point rule
+/// Int64 accumulators of a product in scratch memory, and their requantization to int16 by TFLite's rules
 /// (rescale_accumulators.comp).
 class Int64Accumulators {
  public:

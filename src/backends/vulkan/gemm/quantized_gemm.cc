@@ -5,6 +5,7 @@
 #include <span>
 
 #include "backends/vulkan/device/device.h"
+#include "backends/vulkan/gemm/float64_factor.h"
 
 namespace smelt::vulkan {
 
@@ -17,7 +18,7 @@ std::optional<QuantizedGemm> QuantizedGemm::make(const KernelSpec& spec, int w_a
   auto requantize = RequantizeParams::make(spec, channels, rule);
   if (!requantize) return std::nullopt;
   const auto left = [](int32_t shift) { return shift < 0; };
-  if (requantize->rounding != Rounding::kFloatHalfEven &&
+  if (requantize->rounding == Rounding::kFixedDouble &&
       std::any_of(requantize->shifts.begin(), requantize->shifts.end(), left))
     return std::nullopt;
   return QuantizedGemm{std::move(*pair), std::move(*requantize)};
@@ -27,10 +28,16 @@ Result<Binding> QuantizedGemm::table(KernelRecorder& r) const {
   std::vector<int32_t> rows;
   rows.reserve(requantize.bias.size() * 4);
   for (size_t c = 0; c < requantize.bias.size(); ++c) {
-    const bool real = requantize.rounding == Rounding::kFloatHalfEven;
-    rows.insert(rows.end(),
-                {requantize.bias[c], real ? std::bit_cast<int32_t>(requantize.factors[c]) : requantize.multipliers[c],
-                 real ? 0 : requantize.shifts[c], signed_weight(pair.w_zeros[c])});
+    int32_t factor = requantize.multipliers[c], shift = requantize.shifts[c];
+    if (requantize.rounding == Rounding::kFloatHalfEven) {
+      factor = std::bit_cast<int32_t>(requantize.factors[c]);
+      shift = 0;
+    } else if (requantize.rounding == Rounding::kFixedSingle) {
+      const Float64Factor f = Float64Factor::of(requantize.double_factors[c]);
+      factor = static_cast<int32_t>(f.high);
+      shift = static_cast<int32_t>(f.low_and_shift);
+    }
+    rows.insert(rows.end(), {requantize.bias[c], factor, shift, signed_weight(pair.w_zeros[c])});
   }
   return r.table("requantize", std::span<const int32_t>(rows));
 }

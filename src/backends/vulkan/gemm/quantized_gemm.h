@@ -19,7 +19,7 @@ struct QuantizedGemm {
   /// Nullopt if the node is not such a product. `w_axis`: the weights' dimension of output channels.
   static std::optional<QuantizedGemm> make(const KernelSpec& spec, int w_axis, int64_t channels,
                                            const RescaleRule& rule);
-  /// A table of one ivec4 per channel: bias, factor or multiplier, shift, and the weights' zero point
+  /// A table of one ivec4 per channel: bias, two words of the factor (requantize.glsl), and the weights' zero point
   /// (signed_weight()).
   Result<Binding> table(KernelRecorder& r) const;
   /// table() as a binding of a ShaderKernel.
@@ -37,7 +37,7 @@ struct QuantizedGemm {
   /// True if every zero point is in the range of its operand's type, so that value - zero point fits in 9 bits.
   bool zeros_fit() const;
   uint32_t rounding() const { return static_cast<uint32_t>(requantize.rounding); }
-  /// True if results are rounded in fixed point.
+  /// True if results are rounded in fixed point or float64.
   bool fixed() const { return requantize.rounding != Rounding::kFloatHalfEven; }
   /// The zero point that all channels of the weights share; nullopt if they differ.
   std::optional<int32_t> w_zero() const;

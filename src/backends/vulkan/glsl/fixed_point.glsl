@@ -22,21 +22,8 @@ int rescale_double(int x, int multiplier, int shift) {
   return divide_by_pot(high_mul(x << max(shift, 0), multiplier), uint(max(-shift, 0)));
 }
 #ifdef INT64
-// Accumulators beyond 2^48 count as 2^48 in these two: 16-bit results are at their bounds by then.
-// x times a factor, rounded once; saturates.
-int rescale_single(int64_t x, int multiplier, int shift) {
-  const int total = 31 - shift;
-  const int64_t bound = int64_t(1) << (total >= 32 ? 48 : 20);
-  x = clamp(x, -bound, bound);
-  // The product as high * 2^32 + low.
-  const uint64_t low = uint64_t(x & 0xffffffffL) * uint64_t(multiplier) + (uint64_t(1) << (total - 1));
-  const int64_t high = (x >> 32) * multiplier + int64_t(low >> 32);
-  const int64_t value =
-      total >= 32 ? high >> max(total - 32, 0)
-                  : high << min(32 - total, 31) | int64_t((low & 0xffffffffUL) >> min(total, 31));
-  return multiplier == 0 ? 0 : int(clamp(value, int64_t(-0x7fffffff - 1), int64_t(0x7fffffff)));
-}
-// x times a factor by 16 bits of its multiplier; saturates.
+// x times a factor by 16 bits of its multiplier; saturates. Accumulators beyond 2^48 count as 2^48: 16-bit results are
+// at their bounds by then.
 int rescale_wide(int64_t x, int multiplier, int shift) {
   const int64_t reduced = multiplier < 0x7fff0000 ? (multiplier + (1 << 15)) >> 16 : 0x7fff;
   const int total = 15 - shift;
