@@ -57,9 +57,13 @@ Contents assigned_once(const Module& module, const Graph& graph, const Node& nod
   flag = state_of(*read);
   const StateVar& v = module.states[static_cast<size_t>(flag)];
   Contents out;
-  if (!v.initial.none() || v.type.dtype != DType::kBool || !add_assigned(module, a.else_graph, 0, out)) return {};
+  if (!v.initial.none() || !v.type.is_static() || v.type.dtype != DType::kBool ||
+      !add_assigned(module, a.else_graph, 0, out))
+    return {};
   const auto set = out.extract(flag);
-  if (!set || get_int(*set.mapped(), 0) == 0 || !is_own_flag(module, flag, a.else_graph)) return {};
+  if (!set || set.mapped()->elements() != 1 || get_int(*set.mapped(), 0) == 0 ||
+      !is_own_flag(module, flag, a.else_graph))
+    return {};
   return out;
 }
 
