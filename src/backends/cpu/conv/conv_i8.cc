@@ -105,7 +105,8 @@ class ConvI8 final : public Kernel {
   }
   void image_rows(ThreadPool& pool, const uint8_t* x, uint8_t* y, uint8_t* scratch) const {
     if (chunks_.apply()) {
-      chunks_.image(pool, threads_, x, q_.x_signed, static_cast<uint8_t>(q_.x_zero), packed_->data<char>(), scratch,
+      chunks_.image(pool, threads_, chunks_.loads_of(x), q_.x_signed, static_cast<uint8_t>(q_.x_zero),
+                    packed_->data<char>(), scratch,
                     [&](const int32_t* acc, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) {
                       rescale_(requantize_params_, acc, gemm_.nr(), pixels, n, channel,
                                y + pixel * g_.all_out() + channel, g_.all_out());

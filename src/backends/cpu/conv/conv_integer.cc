@@ -85,8 +85,16 @@ class ConvIntegerKernel final : public Kernel {
       QuantParams params;
       const uint8_t* x = quantized;
       if (images_ == Images::kDynamicQuant) {
-        params = quant_.quantize_row(ctx.input(0).data<float>() + image * size, size, asymmetric_,
-                                     reinterpret_cast<int8_t*>(quantized));
+        const float* real = ctx.input(0).data<float>() + image * size;
+        QuantRule rule;
+        if (chunks_.apply() && quant_.choose_params(real, size, asymmetric_, &params, &rule)) {
+          const auto load = [&](int64_t at, int64_t pixels, uint8_t* to) {
+            quant_.quantize(real + at, pixels * g_.all_in(), rule, to);
+          };
+          lines_of_image(ctx, load, params, image, scratch);
+          continue;
+        }
+        params = quant_.quantize_row(real, size, asymmetric_, reinterpret_cast<int8_t*>(quantized));
       } else {
         x = ctx.input(0).data<uint8_t>() + image * size;
         if (images_ == Images::kDynamic)
@@ -118,18 +126,22 @@ class ConvIntegerKernel final : public Kernel {
         acc[o] += static_cast<uint32_t>(static_cast<int32_t>(values[static_cast<size_t>(o * g_.k() + k)]));
     return packed;
   }
+  /// By the line buffer; load: as for ConvLineBuffer::image().
+  template <class Load>
+  void lines_of_image(KernelContext& ctx, Load&& load, const QuantParams& params, int64_t image,
+                      uint8_t* scratch) const {
+    const Outputs out = outputs(ctx, params, image);
+    chunks_.image(ctx.threads(), threads_, load, x_signed_, static_cast<uint8_t>(params.zero_point),
+                  packed_->data<char>(), scratch,
+                  [&](const int32_t* acc, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) {
+                    put(out, acc, pixel, pixels, channel, n);
+                  });
+    activate(out, 0, g_.out_pixels());
+  }
   void rows_of_image(KernelContext& ctx, const uint8_t* x, const QuantParams& params, int64_t image,
                      uint8_t* scratch) const {
+    if (chunks_.apply()) return lines_of_image(ctx, chunks_.loads_of(x), params, image, scratch);
     const Outputs out = outputs(ctx, params, image);
-    const auto zero = static_cast<uint8_t>(params.zero_point);
-    if (chunks_.apply()) {
-      chunks_.image(ctx.threads(), threads_, x, x_signed_, zero, packed_->data<char>(), scratch,
-                    [&](const int32_t* acc, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) {
-                      put(out, acc, pixel, pixels, channel, n);
-                    });
-      activate(out, 0, g_.out_pixels());
-      return;
-    }
     const int64_t blocks = (g_.out_pixels() + block_ - 1) / block_, slots = std::min(threads_, blocks);
     ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot)

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "base/cat.h"
 #include "ops/conv/conv.h"
 #include "ops/elementwise/elementwise.h"
@@ -26,29 +29,46 @@ std::shared_ptr<ConvAttrs> attrs_of(const Row& r) {
   return a;
 }
 
+OpCase dynamic_quant_case(const Row& r, bool asymmetric) {
+  auto a = attrs_of(r);
+  const bool depthwise = r.groups == r.c_in;
+  a->filter = depthwise ? FilterLayout::kISO : FilterLayout::kOSI;
+  a->dynamic_quant = true;
+  a->asymmetric_inputs = asymmetric;
+  a->act.kind = asymmetric ? ActKind::kTanh : ActKind::kRelu6;
+  const Shape filter =
+      depthwise ? Shape{1, r.kernel, r.kernel, r.c_out} : Shape{r.c_out, r.kernel, r.kernel, r.c_in / r.groups};
+  Tensor w = random_tensor(DType::kI8, filter, -127, 127, 2);
+  std::vector<float> scales;
+  for (int64_t i = 0; i < r.c_out; ++i) scales.push_back(0.001f * static_cast<float>(i % 7 + 1));
+  w.set_quant(asymmetric ? per_tensor(0.01f, 0) : per_axis(scales, depthwise ? 3 : 0));
+  OpCase c{Cat("channels ", r.c_in, " to ", r.c_out, asymmetric ? " asymmetric" : ""),
+           Op::kConv,
+           a,
+           {random_tensor(DType::kF32, {r.batch, r.h, r.w, r.c_in}, -1, 3, 1), w,
+            random_tensor(DType::kF32, {r.c_out}, -1, 1, 3)},
+           {1, 2}};
+  c.threaded = true;
+  return c;
+}
+
 TEST(ConvDynamicQuant, SymmetricAndAsymmetric) {
   for (const Row& r : kRows)
-    for (const bool asymmetric : {false, true}) {
-      auto a = attrs_of(r);
-      const bool depthwise = r.groups == r.c_in;
-      a->filter = depthwise ? FilterLayout::kISO : FilterLayout::kOSI;
-      a->dynamic_quant = true;
-      a->asymmetric_inputs = asymmetric;
-      a->act.kind = asymmetric ? ActKind::kTanh : ActKind::kRelu6;
-      const Shape filter =
-          depthwise ? Shape{1, r.kernel, r.kernel, r.c_out} : Shape{r.c_out, r.kernel, r.kernel, r.c_in / r.groups};
-      Tensor w = random_tensor(DType::kI8, filter, -127, 127, 2);
-      std::vector<float> scales;
-      for (int64_t i = 0; i < r.c_out; ++i) scales.push_back(0.001f * static_cast<float>(i % 7 + 1));
-      w.set_quant(asymmetric ? per_tensor(0.01f, 0) : per_axis(scales, depthwise ? 3 : 0));
-      OpCase c{Cat("channels ", r.c_in, " to ", r.c_out, asymmetric ? " asymmetric" : ""),
-               Op::kConv,
-               a,
-               {random_tensor(DType::kF32, {r.batch, r.h, r.w, r.c_in}, -1, 3, 1), w,
-                random_tensor(DType::kF32, {r.c_out}, -1, 1, 3)},
-               {1, 2}};
-      c.threaded = true;
-      check_on_cpu(c, depthwise ? "depthwise_dynamic_quant" : "conv_dynamic_quant", {1e-6, 1e-6});
+    for (const bool asymmetric : {false, true})
+      check_on_cpu(dynamic_quant_case(r, asymmetric),
+                   r.groups == r.c_in ? "depthwise_dynamic_quant" : "conv_dynamic_quant", {1e-6, 1e-6});
+}
+
+// Images of zeros alone or with an infinite number, before one of others.
+TEST(ConvDynamicQuant, ImagesThatHaveNoScale) {
+  for (const bool asymmetric : {false, true})
+    for (const float value : {0.0f, INFINITY}) {
+      const Row lines{2, 8, 7, 12, 20, 3, 1, 1, 1};
+      OpCase c = dynamic_quant_case(lines, asymmetric);
+      c.label += Cat(" value ", value);
+      auto* x = c.inputs[0].data<float>();
+      std::fill_n(x, value == 0 ? c.inputs[0].elements() / 2 : 1, value);
+      check_on_cpu(c, "conv_dynamic_quant", {1e-6, 1e-6});
     }
 }
 

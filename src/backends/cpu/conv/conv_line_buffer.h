@@ -35,10 +35,17 @@ class ConvLineBuffer {
   /// Memory of lines(), aligned to 64 bytes.
   int64_t scratch_bytes(int64_t threads) const { return threads * rows_.workspace_bytes() + rows_.outside_bytes(); }
 
+  /// The `load` of image() for an image x of bytes.
+  auto loads_of(const uint8_t* x) const {
+    return [x, channels = g_.all_in()](int64_t at, int64_t pixels, uint8_t* to) {
+      std::copy_n(x + at, pixels * channels, to);
+    };
+  }
   /// Calls done(accumulators, pixel, pixels, channel, channels) for the tiles of an image, accumulators gemm.nr()
   /// apart. packed: filters of the groups one behind the other. `zero` stands in the padding.
-  template <class F>
-  void image(ThreadPool& pool, int64_t threads, const uint8_t* x, bool x_signed, uint8_t zero, const char* packed,
+  /// load: as for LineBuffer::row_from(), called by the threads.
+  template <class Load, class F>
+  void image(ThreadPool& pool, int64_t threads, Load&& load, bool x_signed, uint8_t zero, const char* packed,
              uint8_t* scratch, F&& done) const {
     const int64_t n = g_.out[0] * g_.out[1], slots = std::min(threads, n);
     uint8_t* const outside = scratch + threads * rows_.workspace_bytes();
@@ -48,7 +55,7 @@ class ConvLineBuffer {
         uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
         rows_.clear(workspace);
         for (int64_t i = n * slot / slots; i < n * (slot + 1) / slots; ++i)
-          line(x, x_signed, outside, i, packed, workspace, done);
+          line(load, x_signed, outside, i, packed, workspace, done);
       }
     });
   }
@@ -75,15 +82,16 @@ class ConvLineBuffer {
     for (int64_t kx = 0; kx < (joined ? 1 : g_.kernel[2]); ++kx) offsets_.push_back(rows_.offset(kx));
   }
   /// One row of output pixels.
-  template <class F>
-  void line(const uint8_t* x, bool x_signed, const uint8_t* outside, int64_t index, const char* packed,
-            uint8_t* workspace, F&& done) const {
+  template <class Load, class F>
+  void line(Load&& load, bool x_signed, const uint8_t* outside, int64_t index, const char* packed, uint8_t* workspace,
+            F&& done) const {
     const uint8_t* starts[kMaxChunks];
     int64_t n = 0;
     const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
     for (int64_t kz = 0; kz < g_.kernel[0]; ++kz)
       for (int64_t ky = 0; ky < g_.kernel[1]; ++ky) {
-        const uint8_t* row = rows_.row(x, outside, z0 + kz * g_.dilation[0], y0 + ky * g_.dilation[1], workspace);
+        const uint8_t* row =
+            rows_.row_from(load, outside, z0 + kz * g_.dilation[0], y0 + ky * g_.dilation[1], workspace);
         for (const int64_t offset : offsets_) starts[n++] = row + offset;
       }
     const int64_t step = g_.stride[2] * g_.all_in(), nr = gemm_.nr(), first = index * g_.out[2];

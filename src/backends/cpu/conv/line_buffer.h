@@ -46,21 +46,35 @@ class LineBuffer {
   void clear(uint8_t* workspace) const {
     std::fill_n(reinterpret_cast<int64_t*>(workspace), lines_[0] * lines_[1], int64_t{-1});
   }
-  /// Row y of depth z of image x, between pixels of `outside`. Precondition: the rows asked for since clear() lie in
-  /// windows in order.
-  const uint8_t* row(const uint8_t* x, const uint8_t* outside, int64_t z, int64_t y, uint8_t* workspace) const {
+  /// Row y of depth z of an image, between pixels of `outside`. load(at, pixels, to) writes pixels of the image side by
+  /// side, the first from element `at` on, a stride apart where they are split. Precondition: the rows asked for since
+  /// clear() lie in windows in order.
+  template <class Load>
+  const uint8_t* row_from(Load&& load, const uint8_t* outside, int64_t z, int64_t y, uint8_t* workspace) const {
     if (z < 0 || z >= g_.in[0] || y < 0 || y >= g_.in[1]) return outside;
     const int64_t slot = (z & (lines_[0] - 1)) * lines_[1] + (y & (lines_[1] - 1)), line = z * g_.in[1] + y;
     uint8_t* to = workspace + tags_ + slot * bytes_;
     auto& tag = reinterpret_cast<int64_t*>(workspace)[slot];
-    if (tag != line) fill(x + line * g_.in[2] * g_.all_in(), *outside, to);
+    if (tag != line) fill(load, line * g_.in[2] * g_.all_in(), *outside, to);
     tag = line;
     return to;
+  }
+  /// row_from() of an image x of bytes.
+  const uint8_t* row(const uint8_t* x, const uint8_t* outside, int64_t z, int64_t y, uint8_t* workspace) const {
+    const auto load = [&](int64_t at, int64_t pixels, uint8_t* to) {
+      const int64_t c = g_.all_in();
+      if (gather_)
+        gather_(x + at, pixels, parts_ * c, c, to);
+      else
+        std::memcpy(to, x + at, static_cast<size_t>(pixels * c));
+    };
+    return row_from(load, outside, z, y, workspace);
   }
 
  private:
   static constexpr int64_t kMost = int64_t{1} << 22;  ///< bytes of a thread's rows
-  void fill(const uint8_t* from, uint8_t zero, uint8_t* to) const {
+  template <class Load>
+  void fill(Load&& load, int64_t from, uint8_t zero, uint8_t* to) const {
     const int64_t c = g_.all_in();
     for (int64_t part = 0; part < parts_; ++part, to += pixels_ * c) {
       // Pixel i of the part is pixel i * parts + part - pad of the image.
@@ -69,11 +83,7 @@ class LineBuffer {
       const int64_t last =
           shift >= g_.in[2] ? first : std::clamp((g_.in[2] - shift + parts_ - 1) / parts_, first, pixels_);
       std::memset(to, zero, static_cast<size_t>(first * c));
-      const uint8_t* start = from + (first * parts_ + shift) * c;
-      if (gather_)
-        gather_(start, last - first, parts_ * c, c, to + first * c);
-      else
-        std::memcpy(to + first * c, start, static_cast<size_t>((last - first) * c));
+      load(from + (first * parts_ + shift) * c, last - first, to + first * c);
       std::memset(to + last * c, zero, static_cast<size_t>((pixels_ - last) * c));
     }
   }

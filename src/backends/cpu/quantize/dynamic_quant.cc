@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <type_traits>
 
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
@@ -10,6 +11,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backends/cpu/core/narrow-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "tensor/numeric.h"
 
@@ -103,27 +105,37 @@ void rescale_acc(const AccumulatorScales& by, const int32_t* acc, int64_t stride
 /// The product or quotient that a quantization parameters is made by, and the integers it goes to.
 template <bool kAway, bool kDivides, class Q>
 HWY_INLINE void quantize_to(const float* x, int64_t n, const QuantRule& params, Q* out) {
-  const auto step = [zero = params.zero, low = static_cast<float>(params.low - params.zero),
-                     high = static_cast<float>(params.high - params.zero),
-                     scale = kDivides || params.factor ? params.scale : 1.0f / params.scale](auto d, const float* x,
-                                                                                             Q* out) HWY_ATTR {
+  const auto integers = [zero = params.zero, low = static_cast<float>(params.low - params.zero),
+                         high = static_cast<float>(params.high - params.zero),
+                         scale = kDivides || params.factor ? params.scale : 1.0f / params.scale](
+                            auto d, const float* from) HWY_ATTR {
     const hn::RebindToSigned<decltype(d)> di;
-    const hn::Rebind<Q, decltype(d)> dq;
-    const auto x_i = hn::LoadU(d, x);
+    const auto x_i = hn::LoadU(d, from);
     const auto v = kDivides ? hn::Div(x_i, hn::Set(d, scale)) : hn::Mul(x_i, hn::Set(d, scale));
     const auto r = hn::Min(hn::Max(v, hn::Set(d, low)), hn::Set(d, high));
     // Away from zero: the largest number below 1/2 goes over the middle from 1/2 on, and from nothing below.
-    auto q = kAway ? whole_in_range(hn::Add(r, hn::CopySign(hn::Set(d, 0x1.fffffep-2f), r))) : nearest_in_range(r);
-    q = hn::Add(q, hn::Set(di, zero));
-    q = hn::IfThenZeroElse(hn::RebindMask(di, hn::IsNaN(v)), q);
-    hn::StoreU(hn::DemoteTo(dq, q), dq, out);
+    const auto q =
+        kAway ? whole_in_range(hn::Add(r, hn::CopySign(hn::Set(d, 0x1.fffffep-2f), r))) : nearest_in_range(r);
+    return hn::IfThenZeroElse(hn::RebindMask(di, hn::IsNaN(v)), hn::Add(q, hn::Set(di, zero)));
   };
   const D d;
   const hn::CappedTag<float, 1> one;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto store = [&](auto part, int64_t i) HWY_ATTR {
+    const hn::Rebind<Q, decltype(part)> dq;
+    hn::StoreU(hn::DemoteTo(dq, integers(part, x + i)), dq, out + i);
+  };
   int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) step(d, x + i, out + i);
-  for (; i < n; ++i) step(one, x + i, out + i);
+#if HWY_TARGET == HWY_AVX3
+  for (; sizeof(Q) == 1 && i + 4 * lanes <= n; i += 4 * lanes) {
+    const float* from = x + i;
+    const __m512i bytes = narrow_four<std::is_signed_v<Q>>(
+        integers(d, from), integers(d, from + lanes), integers(d, from + 2 * lanes), integers(d, from + 3 * lanes));
+    _mm512_storeu_si512(out + i, bytes);
+  }
+#endif
+  for (; i + lanes <= n; i += lanes) store(d, i);
+  for (; i < n; ++i) store(one, i);
 }
 
 template <bool kAway, bool kDivides>
@@ -162,29 +174,30 @@ void dequantize(const uint8_t* x, int64_t n, const QuantRule& params, float fact
   for (; i < n; ++i) step(one, i);
 }
 
+bool choose_params(const float* x, int64_t n, bool asymmetric, QuantParams* params, QuantRule* rule) {
+  float low = 0, high = 0;
+  if (n > 0) row_range_inline(x, n, &low, &high);
+  const float magnitude = std::max(std::fabs(low), std::fabs(high));
+  if (!(magnitude > 0) || !std::isfinite(magnitude)) return false;
+  *params = {magnitude / 127.0f, 0};
+  *rule = {.scale = 127.0f / magnitude, .low = -127, .away = true, .factor = true};
+  if (asymmetric) {
+    if (!choose_asymmetric_quant_params(low, high, *params)) return false;
+    rule->scale = 1.0f / params->scale;
+    rule->zero = params->zero_point;
+    rule->low = -128;
+  }
+  return true;
+}
+
 void quantize_rows(const float* x, int64_t rows, int64_t n, bool asymmetric, int8_t* out, int64_t stride,
                    QuantParams* params) {
   for (int64_t r = 0; r < rows; ++r, x += n, out += stride) {
-    QuantParams& row = params[r];
-    float low = 0, high = 0;
-    if (n > 0) row_range_inline(x, n, &low, &high);
-    const float magnitude = std::max(std::fabs(low), std::fabs(high));
-    if (!(magnitude > 0) || !std::isfinite(magnitude)) {
-      row = quantize_row(x, n, asymmetric, out);
-      continue;
-    }
-    row = {magnitude / 127.0f, 0};
-    QuantRule params{.scale = 127.0f / magnitude, .low = -127, .away = true, .factor = true};
-    if (asymmetric) {
-      if (!choose_asymmetric_quant_params(low, high, row)) {
-        row = quantize_row(x, n, true, out);
-        continue;
-      }
-      params.scale = 1.0f / row.scale;
-      params.zero = row.zero_point;
-      params.low = -128;
-    }
-    quantize_to<true, false>(x, n, params, out);
+    QuantRule rule;
+    if (choose_params(x, n, asymmetric, params + r, &rule))
+      quantize_to<true, false>(x, n, rule, out);
+    else
+      params[r] = quantize_row(x, n, asymmetric, out);
   }
 }
 
@@ -242,7 +255,8 @@ void quantize_blocks(const float* x, int64_t n, int64_t block, int8_t* out, floa
 }
 
 DynamicQuantOps make_dynamic_quant_ops() {
-  return {row_range, rescale_acc, quantize, dequantize, quantize_rows, quantize_blocks, sum_blocks, sum_real_blocks};
+  return {row_range,     rescale_acc,     quantize,   dequantize,     choose_params,
+          quantize_rows, quantize_blocks, sum_blocks, sum_real_blocks};
 }
 
 }  // namespace smelt::HWY_NAMESPACE

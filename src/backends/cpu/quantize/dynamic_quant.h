@@ -64,6 +64,9 @@ struct DynamicQuantOps {
   /// out[i] = factor * (scale * (x[i] - zero)).
   void (*dequantize)(const uint8_t* x, int64_t n, const QuantRule& params, float factor, float* out);
 
+  /// The quantization parameters of a row of n values, and the rule by which quantize() gives its int8 values. False if
+  /// the row has no values, zeros alone or any that is not finite: quantize_rows() quantizes it all the same.
+  bool (*choose_params)(const float* x, int64_t n, bool asymmetric, QuantParams* params, QuantRule* rule);
   /// Rows of n values to rows of `out`, `stride` apart, and their quantization parameters.
   void (*quantize_rows)(const float* x, int64_t rows, int64_t n, bool asymmetric, int8_t* out, int64_t stride,
                         QuantParams* params);

@@ -10,6 +10,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backends/cpu/core/narrow-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "ops/common/requantizer.h"
 
@@ -181,19 +182,6 @@ HWY_INLINE void store_bytes(VI v, int64_t n, uint8_t* to) {
 }
 
 #if HWY_TARGET == HWY_AVX3
-/// Stores rows of 32 bytes, saturating: four vectors become two rows in three packs.
-template <bool kSigned>
-HWY_INLINE void store_two_rows(const VI (&first)[2], const VI (&second)[2], uint8_t* to, int64_t stride) {
-  const __m512i top = _mm512_packs_epi32(first[0].raw, first[1].raw);
-  const __m512i bottom = _mm512_packs_epi32(second[0].raw, second[1].raw);
-  const __m512i packed = kSigned ? _mm512_packs_epi16(top, bottom) : _mm512_packus_epi16(top, bottom);
-  // Each 128-bit lane holds four bytes of every vector.
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const __m512i rows = _mm512_permutexvar_epi32(order, packed);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(rows));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + stride), _mm512_extracti64x4_epi64(rows, 1));
-}
-
 /// Pairs of rows of 32 channels. Returns the number of rows done.
 template <Rounding R, Steps S, bool kSigned, bool kClamps>
 HWY_INLINE int64_t requantize_row_pairs(const RequantizeParams& r, const int32_t* acc, int64_t stride, int64_t rows,
@@ -207,9 +195,13 @@ HWY_INLINE int64_t requantize_row_pairs(const RequantizeParams& r, const int32_t
     return kClamps ? hn::Min(hn::Max(v, low), high) : v;
   };
   int64_t row = 0;
-  for (; row + 2 <= rows; row += 2, acc += 2 * stride, out += 2 * out_stride)
-    store_two_rows<kSigned>({rescaled(acc, 0), rescaled(acc, 1)},
-                            {rescaled(acc + stride, 0), rescaled(acc + stride, 1)}, out, out_stride);
+  for (; row + 2 <= rows; row += 2, acc += 2 * stride, out += 2 * out_stride) {
+    const int32_t* second = acc + stride;
+    const __m512i bytes =
+        narrow_four<kSigned>(rescaled(acc, 0), rescaled(acc, 1), rescaled(second, 0), rescaled(second, 1));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm512_castsi512_si256(bytes));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + out_stride), _mm512_extracti64x4_epi64(bytes, 1));
+  }
   return row;
 }
 #endif
