@@ -22,6 +22,18 @@ HWY_INLINE T* at(std::byte* p, int64_t bytes) {
   return reinterpret_cast<T*>(p + bytes);
 }
 
+// An element may be several of the tensor's: its address is a multiple of theirs, perhaps not of its own size.
+template <class T>
+HWY_INLINE T read(const void* p) {
+  T v;
+  std::memcpy(&v, p, sizeof(T));
+  return v;
+}
+template <class T>
+HWY_INLINE void write(T v, void* p) {
+  std::memcpy(p, &v, sizeof(T));
+}
+
 /// Vectors of kBytes at most. Ends are done by a vector that overlaps the one before.
 template <class T, size_t kBytes>
 using Vectors = hn::CappedTag<T, kBytes / sizeof(T)>;
@@ -43,7 +55,7 @@ void interleave(const std::byte* x, std::byte* y, const CopyBlock& b) {
   };
   if (b.rows < lanes) {
     for (int64_t i = 0; i < b.rows; ++i)
-      for (int c = 0; c < kColumns; ++c) to[i * kColumns + c] = from[c][i];
+      for (int c = 0; c < kColumns; ++c) write(read<T>(from[c] + i), to + i * kColumns + c);
     return;
   }
   for (int64_t i = 0; i + lanes <= b.rows; i += lanes) step(i);
@@ -67,7 +79,7 @@ void deinterleave(const std::byte* x, std::byte* y, const CopyBlock& b) {
   };
   if (b.columns < lanes) {
     for (int64_t i = 0; i < b.columns; ++i)
-      for (int r = 0; r < kRows; ++r) to[r][i] = from[i * kRows + r];
+      for (int r = 0; r < kRows; ++r) write(read<T>(from + i * kRows + r), to[r] + i);
     return;
   }
   for (int64_t i = 0; i + lanes <= b.columns; i += lanes) step(i);
@@ -82,7 +94,7 @@ void transpose_elements(const std::byte* x, std::byte* y, const CopyBlock& b) {
     for (int64_t c = 0; c < b.columns; c += kTile)
       for (int64_t i = r; i < std::min(b.rows, r + kTile); ++i)
         for (int64_t j = c; j < std::min(b.columns, c + kTile); ++j)
-          *at<T>(y, i * b.y_row + j * b.unit) = *at<T>(x, i * b.unit + j * b.x_column);
+          write(read<T>(x + i * b.unit + j * b.x_column), y + i * b.y_row + j * b.unit);
 }
 
 /// kLanes elements whose blocks of 16 bytes come from x, x + stride and so on.
@@ -178,10 +190,10 @@ void repeat(const std::byte* x, std::byte* y, const CopyBlock& b) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t r = 0; r < b.rows; ++r, x += b.x_row, y += b.y_row) {
     T* to = at<T>(y, 0);
-    const T value = *at<T>(x, 0);
+    const T value = read<T>(x);
     int64_t c = 0;
     for (; c + lanes <= b.columns; c += lanes) hn::StoreU(hn::Set(d, value), d, to + c);
-    for (; c < b.columns; ++c) to[c] = value;
+    for (; c < b.columns; ++c) write(value, to + c);
   }
 }
 
