@@ -99,10 +99,10 @@ class SMELT_API Shape {
 
 /// How a real value is rounded when an integer kernel rescales its accumulator.
 enum class Rounding : uint8_t {
-  kFloatHalfEven,  ///< float multiply, round half to even (ONNX, XNNPACK, PyTorch)
-  kFixedDouble,    ///< gemmlowp: 31-bit fixed-point multiplier, two roundings (TFLite CONV_2D and element-wise)
-  kFixedSingle,    ///< fixed-point multiplier, one rounding (TFLite FULLY_CONNECTED)
-  kXnnpack,        ///< XNNPACK's element-wise operators, conversions and means (docs/arithmetic.md)
+  kFloatHalfEven,   ///< float multiply, round half to even (ONNX, XNNPACK, PyTorch)
+  kFixedDouble,     ///< gemmlowp: 31-bit fixed-point multiplier, two roundings (TFLite CONV_2D and element-wise)
+  kDoubleHalfAway,  ///< float64 multiplier, ties away from zero (TFLite FULLY_CONNECTED)
+  kXnnpack,         ///< XNNPACK's element-wise operators, conversions and means (docs/arithmetic.md)
 };
 
 SMELT_API const char* to_string(Rounding rounding);

@@ -72,7 +72,7 @@ const char* to_string(DType dtype) {
 }
 
 const char* to_string(Rounding rounding) {
-  static const char* const names[] = {"float_half_even", "fixed_double", "fixed_single", "xnnpack"};
+  static const char* const names[] = {"float_half_even", "fixed_double", "double_half_away", "xnnpack"};
   return names[static_cast<int>(rounding)];
 }
 

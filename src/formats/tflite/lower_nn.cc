@@ -207,7 +207,7 @@ Status lower_fully_connected(OperatorContext& c) {
   MatMulAttrs a;
   a.transpose_b = true;
   a.flatten_a = !(o && o->keep_num_dims());
-  a.rounding = Rounding::kFixedSingle;
+  a.rounding = Rounding::kDoubleHalfAway;
   a.asymmetric_inputs = o && o->asymmetric_quantize_inputs();
   a.dynamic_quant = hybrid(c, 0, 1);
   if (o) {

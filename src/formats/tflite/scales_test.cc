@@ -23,8 +23,8 @@ int32_t rescaled(int32_t accumulator, bool float_product, Rounding rounding) {
   const double product =
       float_product ? static_cast<double>(kXScale * kWScale) : static_cast<double>(kXScale) * kWScale;
   const double factor = product / static_cast<double>(kYScale);
-  return rounding == Rounding::kFixedSingle ? rescale_single(accumulator, factor)
-                                            : rescale_double(accumulator, fixed_factor(factor));
+  return rounding == Rounding::kDoubleHalfAway ? rescale_single(accumulator, factor)
+                                               : rescale_double(accumulator, fixed_factor(factor));
 }
 
 /// Accumulators that the two products take to different outputs.
@@ -98,7 +98,7 @@ class TfliteScales : public testing::TestWithParam<ScalesCase> {};
 
 TEST_P(TfliteScales, ProductOfScales) {
   const ScalesCase& c = GetParam();
-  const Rounding rounding = c.op == Op::FULLY_CONNECTED ? Rounding::kFixedSingle : Rounding::kFixedDouble;
+  const Rounding rounding = c.op == Op::FULLY_CONNECTED ? Rounding::kDoubleHalfAway : Rounding::kFixedDouble;
   const std::vector<int32_t> accumulators = telling_accumulators(rounding);
   ASSERT_GT(accumulators.size(), 8u);
   const std::string file = model_of(c, accumulators);

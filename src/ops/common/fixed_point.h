@@ -76,8 +76,8 @@ inline int32_t rescale_double(int32_t x, FixedFactor f) {
 /// The largest float64 below 0.5: trunc(v + kAlmostHalf) rounds v >= 0 to the nearest integer, ties up.
 inline constexpr double kAlmostHalf = 0.49999999999999994;
 
-/// Rescaling of a 32- or 64-bit accumulator with one rounding (Rounding::kFixedSingle): the product in float64, rounded
-/// to the nearest integer, ties away from zero. Saturates to 32 bits. Precondition: the factor is finite.
+/// Rescaling of a 32- or 64-bit accumulator with one rounding (Rounding::kDoubleHalfAway): the product in float64,
+/// rounded to the nearest integer, ties away from zero. Saturates to 32 bits. Precondition: the factor is finite.
 inline int32_t rescale_single(int64_t x, double factor) {
   const double v = std::clamp(static_cast<double>(x) * factor, -2147483648.0, 2147483647.0);
   return static_cast<int32_t>(v + std::copysign(kAlmostHalf, v));

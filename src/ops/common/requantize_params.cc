@@ -50,7 +50,7 @@ void RequantizeParams::prepare() {
   if (reach >= 1 << 29 || std::abs(zero) > kMaxZero ||
       std::any_of(shifts.begin(), shifts.end(), [](int32_t s) { return s < 0 || s > kMaxShift; }))
     return;
-  if (rounding == Rounding::kFixedSingle) {
+  if (rounding == Rounding::kDoubleHalfAway) {
     const int64_t most = std::max(std::abs(int64_t{low} - zero), std::abs(int64_t{high} - zero)) + 1;
     for (size_t c = 0; c < double_factors.size(); ++c) {
       if (c > 0 && double_factors[c] == double_factors[c - 1]) {

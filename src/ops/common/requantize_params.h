@@ -15,7 +15,7 @@ namespace smelt {
 struct RequantizeParams {
   Rounding rounding = Rounding::kFloatHalfEven;
   std::vector<float> factors;          ///< one a channel, then zeros up to whole vectors, as in the next three
-  std::vector<double> double_factors;  ///< kFixedSingle with Steps::kAll
+  std::vector<double> double_factors;  ///< kDoubleHalfAway with Steps::kAll
   std::vector<int32_t> multipliers;    ///< other rules in fixed point
   std::vector<int32_t> shifts;         ///< to the right; negative: to the left, with Steps::kAll alone
   int32_t zero = 0, low = 0, high = 0;
@@ -24,7 +24,7 @@ struct RequantizeParams {
   /// Bound of the accumulators' magnitude; INT32_MAX: not known. Small accumulators are rescaled in fewer steps.
   int64_t reach = INT32_MAX;
 
-  /// Which steps of the rescaling may be left out. kFixedSingle is float64 with all steps, else fixed point.
+  /// Which steps of the rescaling may be left out. kDoubleHalfAway is float64 with all steps, else fixed point.
   enum class Steps : uint8_t {
     kAll,       ///< none
     kSmall,     ///< those against overflow: no intermediate value leaves 32 bits
@@ -33,8 +33,8 @@ struct RequantizeParams {
   Steps steps = Steps::kAll;
   std::vector<int32_t> offsets;  ///< kSmall, kPositive: one a channel, rounding offset and zero point before the shift
 
-  /// Sets `steps` and `offsets` from the other fields. kFixedSingle: `multipliers`, too, to such that fixed point gives
-  /// the results of float64; where there are none, `steps` is kAll.
+  /// Sets `steps` and `offsets` from the other fields. kDoubleHalfAway: `multipliers`, too, to such that fixed point
+  /// gives the results of float64; where there are none, `steps` is kAll.
   void prepare();
 
   /// Parameters of a Conv or MatMul node of quantized operands with `channels` output channels. nullopt: the output is

@@ -155,7 +155,7 @@ int64_t Requantizer::quantized_value(int64_t accumulator, int64_t channel) const
       scaled = static_cast<float>(accumulator) * factors_[s];
     if (std::isnan(scaled)) scaled = 0;
     q = static_cast<int64_t>(std::nearbyint(std::clamp(scaled, -1e12, 1e12)));
-  } else if (rounding_ == Rounding::kFixedSingle) {
+  } else if (rounding_ == Rounding::kDoubleHalfAway) {
     q = rescale_single(wide_ ? accumulator : static_cast<int32_t>(accumulator), double_factors_[s]);
   } else {
     q = wide_ ? rescale_wide(accumulator, fixed_[s]) : rescale_double(static_cast<int32_t>(accumulator), fixed_[s]);

@@ -222,7 +222,7 @@ TEST(Conv, RoundingRulesDifferOnTies) {
     return OpRunner(Op::kConv, make_attrs<ConvAttrs>(a)).input(x).constant(f).outputs({y}).run();
   };
   expect_equal(run(Rounding::kFixedDouble), {3, -3, 2, -2});
-  expect_equal(run(Rounding::kFixedSingle), {3, -3, 2, -2});
+  expect_equal(run(Rounding::kDoubleHalfAway), {3, -3, 2, -2});
   expect_equal(run(Rounding::kFloatHalfEven), {2, -2, 2, -2});
 }
 

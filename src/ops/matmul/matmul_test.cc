@@ -114,7 +114,7 @@ TEST(MatMul, RefusesOperandsThatDoNotFit) {
 TEST(MatMul, QuantizedIntegersKeepExactSums) {
   MatMulAttrs a;
   a.transpose_b = true;
-  a.rounding = Rounding::kFixedSingle;
+  a.rounding = Rounding::kDoubleHalfAway;
   const Tensor x = quantized(DType::kI8, {1, 2}, {10, 20}, 0.5f, 10);
   const Tensor w = quantized(DType::kI8, {2, 2}, {1, 3, 1, -1}, 0.5f, 0);
   const Tensor bias = tensor(DType::kI32, {2}, {0, 8});
@@ -129,7 +129,7 @@ TEST(MatMul, QuantizedIntegersKeepExactSums) {
 TEST(MatMul, SixteenBitActivationsRoundOnceWithTheWholeMultiplier) {
   MatMulAttrs a;
   a.transpose_b = true;
-  a.rounding = Rounding::kFixedSingle;
+  a.rounding = Rounding::kDoubleHalfAway;
   // Factor 1/3 needs all 31 bits: 3 * 32767 * 127 / 3 with a 16-bit multiplier would be off by more than one.
   const Tensor x = quantized(DType::kI16, {1, 3}, {32767, 32767, 32767}, 1.0f, 0);
   const Tensor w = quantized(DType::kI8, {1, 3}, {127, 127, 127}, 1.0f, 0);

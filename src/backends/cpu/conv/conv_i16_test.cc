@@ -20,10 +20,10 @@ TEST(ConvI16, DenseGroupedAndDepthwise) {
                        {6, 4, 3, 1, 0, 2},
                        {19, 19, 3, 1, 1, 19, ActKind::kRelu6},
                        {7, 5, 3, 1, 1, 1, ActKind::kNone, Rounding::kFixedDouble, DType::kI32},
-                       {6, 6, 3, 1, 1, 6, ActKind::kNone, Rounding::kFixedSingle, DType::kI32},
-                       {5, 6, 3, 1, 1, 1, ActKind::kNone, Rounding::kFixedSingle},
+                       {6, 6, 3, 1, 1, 6, ActKind::kNone, Rounding::kDoubleHalfAway, DType::kI32},
+                       {5, 6, 3, 1, 1, 1, ActKind::kNone, Rounding::kDoubleHalfAway},
                        {257, 11, 3, 1, 1, 1},
-                       {514, 6, 3, 2, 1, 2, ActKind::kNone, Rounding::kFixedSingle}}) {
+                       {514, 6, 3, 2, 1, 2, ActKind::kNone, Rounding::kDoubleHalfAway}}) {
     auto attrs = std::make_shared<ConvAttrs>();
     attrs->strides = {r.stride, r.stride};
     attrs->dilations = {1, 1};

@@ -73,7 +73,7 @@ OpCase conv_case(const QConvRow& r, const Quantized& s, Layout layout, FilterLay
   return c;
 }
 
-const Rounding kRoundings[] = {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle};
+const Rounding kRoundings[] = {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kDoubleHalfAway};
 
 TEST(ConvI8, ChannelsLast) {
   for (const QConvRow& r : kRows)

@@ -215,7 +215,7 @@ std::unique_ptr<Kernel> make_depthwise_i8_vnni(const KernelSpec& spec) {
   if (!DepthwiseVnni::line_buffer(*g, *q).small()) return nullptr;
   const auto requantize_params = RequantizeParams::make(spec, g->groups, attrs.rescale_rule());
   if (!requantize_params || requantize_params->steps == RequantizeParams::Steps::kAll ||
-      requantize_params->rounding == Rounding::kFixedSingle)
+      requantize_params->rounding == Rounding::kDoubleHalfAway)
     return nullptr;
   return std::make_unique<DepthwiseVnni>(*g, *q, *requantize_params, spec);
 }

@@ -14,7 +14,7 @@ std::optional<RescaleI16> RescaleI16::make(const KernelSpec& spec, int64_t chann
                                       type_only(spec.outputs[0]), channels, rule);
   if (!made.ok() || !made->fixed_point()) return std::nullopt;
   RescaleI16 r;
-  const bool single = rule.rounding == Rounding::kFixedSingle;
+  const bool single = rule.rounding == Rounding::kDoubleHalfAway;
   r.kind_ = made->wide() ? (single ? Kind::kSingle : Kind::kWide16) : (single ? Kind::kNarrowSingle : Kind::kNarrow);
   r.zero_ = made->zero();
   r.low_ = made->low();

@@ -11,7 +11,7 @@ TEST(MatMulI16, TranspositionsAndBias) {
     const bool transposed = variant & 1, bias = variant & 2, single = variant & 4;
     auto attrs = std::make_shared<MatMulAttrs>();
     attrs->transpose_b = transposed;
-    attrs->rounding = single ? Rounding::kFixedSingle : Rounding::kFixedDouble;
+    attrs->rounding = single ? Rounding::kDoubleHalfAway : Rounding::kFixedDouble;
     attrs->act.kind = bias ? ActKind::kRelu : ActKind::kNone;
     Tensor w = random_tensor(DType::kI8, transposed ? Shape{19, 37} : Shape{37, 19}, -127, 127, 2);
     std::vector<float> scales;
@@ -34,7 +34,7 @@ TEST(MatMulI16, TranspositionsAndBias) {
 TEST(MatMulI16, DeepProducts) {
   MatMulAttrs a;
   a.transpose_b = true;
-  a.rounding = Rounding::kFixedSingle;
+  a.rounding = Rounding::kDoubleHalfAway;
   OpCase c{
       "deep",
       Op::kMatMul,

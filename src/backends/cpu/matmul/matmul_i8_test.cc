@@ -31,7 +31,7 @@ TEST(MatMulI8, Requantized) {
   for (const Row& r : kRows)
     for (DType x : {DType::kI8, DType::kU8})
       for (bool per_channel : {true, false})
-        for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle}) {
+        for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kDoubleHalfAway}) {
           auto attrs = std::make_shared<MatMulAttrs>();
           attrs->transpose_b = r.transpose_b;
           attrs->rounding = rounding;

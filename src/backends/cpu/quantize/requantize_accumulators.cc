@@ -52,7 +52,7 @@ struct ChannelFactors<Rounding::kFloatHalfEven, S> {
 
 /// Products in float64, a half vector each, rounded to the nearest integers, ties away from zero.
 template <>
-struct ChannelFactors<Rounding::kFixedSingle, Steps::kAll> {
+struct ChannelFactors<Rounding::kDoubleHalfAway, Steps::kAll> {
   using DD = hn::Repartition<double, DI>;
   using DH = hn::Rebind<int32_t, DD>;
   using VD = hn::Vec<DD>;
@@ -122,8 +122,8 @@ struct ChannelFactors<Rounding::kFixedDouble, Steps::kAll> {
 };
 
 /// Fixed point of small accumulators, where all is added before one shift. A negative sum takes one off for
-/// kFixedDouble, so that ties go away from zero; where negative results do not matter, neither does that. The multipliers
-/// of kFixedSingle need no such care (RequantizeParams::prepare).
+/// kFixedDouble, so that ties go away from zero; where negative results do not matter, neither does that. The
+/// multipliers of kDoubleHalfAway need no such care (RequantizeParams::prepare).
 template <Rounding R, Steps S>
 requires(R != Rounding::kFloatHalfEven && S != Steps::kAll) struct ChannelFactors<R, S> {
   static constexpr DI d{};
@@ -137,7 +137,7 @@ requires(R != Rounding::kFloatHalfEven && S != Steps::kAll) struct ChannelFactor
     shift = hn::LoadU(d, r.shifts.data() + channel);
     shifted = hn::Gt(shift, hn::Zero(d));
     VI half_product = hn::Set(d, INT32_MIN);
-    if (R == Rounding::kFixedSingle) half_product = hn::IfThenZeroElse(shifted, half_product);
+    if (R == Rounding::kDoubleHalfAway) half_product = hn::IfThenZeroElse(shifted, half_product);
     const VI half = hn::LoadU(d, r.offsets.data() + channel);
     even_nudge = as_pairs(hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(as_pairs(half))), half_product));
     odd_nudge = as_pairs(hn::OddEven(half, odd_to_even(half_product)));
@@ -260,7 +260,7 @@ RequantizeAccumulators choose_steps(const RequantizeParams& r) {
 
 RequantizeAccumulators choose(const RequantizeParams& r) {
   if (r.rounding == Rounding::kFixedDouble) return choose_steps<Rounding::kFixedDouble>(r);
-  if (r.rounding == Rounding::kFixedSingle) return choose_steps<Rounding::kFixedSingle>(r);
+  if (r.rounding == Rounding::kDoubleHalfAway) return choose_steps<Rounding::kDoubleHalfAway>(r);
   return choose_steps<Rounding::kFloatHalfEven>(r);
 }
 

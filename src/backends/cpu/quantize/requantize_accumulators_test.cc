@@ -17,7 +17,7 @@ int64_t expected(const RequantizeParams& r, int32_t sum, size_t channel) {
   int64_t q;
   if (r.rounding == Rounding::kFloatHalfEven)
     q = static_cast<int64_t>(std::nearbyint(static_cast<float>(sum) * r.factors[channel]));
-  else if (r.rounding == Rounding::kFixedSingle)
+  else if (r.rounding == Rounding::kDoubleHalfAway)
     q = rescale_single(sum, r.double_factors[channel]);
   else
     q = rescale_double(sum, {r.multipliers[channel], -r.shifts[channel]});
@@ -28,7 +28,7 @@ int64_t expected(const RequantizeParams& r, int32_t sum, size_t channel) {
 void check_every_level(int bits, bool rectified, int left, int spread) {
   constexpr int64_t kChannels = 37, kRows = 200;
   std::mt19937 gen(7);
-  for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle})
+  for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kDoubleHalfAway})
     for (bool is_signed : {true, false})
       for (bool whole_range : {true, false}) {
         RequantizeParams r;
@@ -54,7 +54,7 @@ void check_every_level(int bits, bool rectified, int left, int spread) {
           r.shifts[c] = -fixed.shift;
         }
         r.prepare();
-        if (rounding == Rounding::kFixedSingle) {
+        if (rounding == Rounding::kDoubleHalfAway) {
           EXPECT_EQ(r.steps == RequantizeParams::Steps::kSmall, bits < 30 && left == 0 && spread < 14);
         }
         std::vector<int32_t> acc(kChannels * kRows + 16);

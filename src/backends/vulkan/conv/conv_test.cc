@@ -191,7 +191,7 @@ TEST(VulkanConv, Integers) {
   const std::pair<DType, DType> quantized[] = {
       {DType::kI8, DType::kI8}, {DType::kU8, DType::kU8}, {DType::kU8, DType::kI8}};
   for (const auto& [x, w] : quantized)
-    for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle}) {
+    for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kDoubleHalfAway}) {
       for (const Row& r : kRows)
         check_on_gpu(integer_case(r, Layout::kChannelsLast, x, w, rounding),
                      eight_lanes() ? "conv_packed_i8" : "conv_i8");

@@ -88,7 +88,7 @@ TEST_F(VulkanInt16, FunctionsByTables) {
 Tensor bias(DType dtype, int64_t n) { return random_tensor(dtype, {n}, -100000, 100000, 9); }
 
 TEST_F(VulkanInt16, Convolutions) {
-  for (Rounding rounding : {Rounding::kFixedDouble, Rounding::kFixedSingle})
+  for (Rounding rounding : {Rounding::kFixedDouble, Rounding::kDoubleHalfAway})
     for (bool last : {false, true})
       for (int64_t groups : {1, 2})
         for (DType b : {DType::kI32, DType::kI64, DType::kInvalid})
@@ -124,7 +124,7 @@ TEST_F(VulkanInt16, MatMul) {
   };
   for (const Types& t : {Types{DType::kI16, DType::kI8}, Types{DType::kI16, DType::kI16}, Types{DType::kI8, DType::kI8},
                          Types{DType::kU8, DType::kU8}})
-    for (Rounding rounding : {Rounding::kFixedDouble, Rounding::kFixedSingle})
+    for (Rounding rounding : {Rounding::kFixedDouble, Rounding::kDoubleHalfAway})
       for (bool transpose : {false, true})
         for (DType b : {DType::kI32, DType::kI64, DType::kInvalid}) {
           MatMulAttrs a;

@@ -23,7 +23,7 @@ std::optional<Int64Accumulators> Int64Accumulators::make(const KernelSpec& spec,
   auto q = Requantizer::make(type_only(x), type_only(w), spec.constant(2), type_only(y), channels, rule);
   if (!q.ok() || !q->fixed_point()) return std::nullopt;
   Int64Accumulators s(std::move(*q));
-  s.once_ = rule.rounding == Rounding::kFixedSingle;
+  s.once_ = rule.rounding == Rounding::kDoubleHalfAway;
   s.n_ = static_cast<size_t>(n);
   s.inner_ = static_cast<uint32_t>(inner);
   s.channels_ = static_cast<uint32_t>(channels);

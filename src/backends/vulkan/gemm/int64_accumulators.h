@@ -27,7 +27,7 @@ class Int64Accumulators {
   size_t bytes() const { return n_ * sizeof(int64_t); }
 
   Requantizer q_;
-  bool once_ = false;  ///< Rounding::kFixedSingle
+  bool once_ = false;  ///< Rounding::kDoubleHalfAway
   size_t n_ = 0;
   uint32_t inner_ = 1, channels_ = 1;
   int32_t x_zero_ = 0, w_zero_ = 0;

@@ -40,7 +40,7 @@ TEST_P(VulkanDotProduct, Requantized) {
                        Row{Layout::kChannelsFirst, 8, 33, 1, DType::kU8, DType::kU8, 255, 1},
                        Row{Layout::kChannelsLast, 40, 70, 1, DType::kU8, DType::kI8, 17, 0},
                        Row{Layout::kChannelsFirst, 9, 130, 1, DType::kI8, DType::kI8, 4, 0}})
-    for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle}) {
+    for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kDoubleHalfAway}) {
       const auto quantized = [](DType t, const Shape& s, uint32_t seed, double scale, int32_t zero) {
         Tensor v = random_tensor(t, s, t == DType::kI8 ? -128 : 0, t == DType::kI8 ? 127 : 255, seed);
         v.set_quant(per_tensor(static_cast<float>(scale), zero));

@@ -32,7 +32,7 @@ Result<Binding> QuantizedGemm::table(KernelRecorder& r) const {
     if (requantize.rounding == Rounding::kFloatHalfEven) {
       factor = std::bit_cast<int32_t>(requantize.factors[c]);
       shift = 0;
-    } else if (requantize.rounding == Rounding::kFixedSingle) {
+    } else if (requantize.rounding == Rounding::kDoubleHalfAway) {
       const Float64Factor f = Float64Factor::of(requantize.double_factors[c]);
       factor = static_cast<int32_t>(f.high);
       shift = static_cast<int32_t>(f.low_and_shift);

@@ -121,7 +121,7 @@ TEST(VulkanMatMul, Integers) {
     return random_tensor(t, s, t == DType::kI8 ? -128 : 0, t == DType::kI8 ? 127 : 255, seed);
   };
   for (const auto& [a, b] : quantized)
-    for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle})
+    for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kDoubleHalfAway})
       for (bool dynamic : {false, true})
         for (const Row& r : {kRows[0], kRows[1], kRows[4]}) {
           if (dynamic && rounding != Rounding::kFixedDouble) continue;
