@@ -5,6 +5,7 @@
 #include "ops/conv/conv.h"
 #include "ops/core/op.h"
 #include "ops/matmul/matmul.h"
+#include "ops/softmax/softmax.h"
 
 namespace smelt {
 namespace {
@@ -50,7 +51,7 @@ TEST(Work, ConvolutionsCountTheirTaps) {
 }
 
 TEST(Work, OtherNodesCountTheirElements) {
-  const Node node = node_of(Op::kSoftmax, nullptr);
+  const Node node = node_of(Op::kSoftmax, make_attrs<SoftmaxAttrs>());
   for (const int64_t rows : {1, 4096}) {
     const ValueType x[] = {ValueType::tensor(DType::kF32, {rows, 64})};
     EXPECT_EQ(worthwhile_threads(2, node, x, x, Isa::kVnni), rows == 1 ? 1 : 2);
