@@ -13,7 +13,7 @@ endforeach()
 
 # smelt_unity(TARGET SIZE [APART]): units of at most SIZE sources, each of one folder. Sources of vector code (Highway, intrinsics,
 # unrolled loops) stay alone: the code around them must not change what is inlined. So do the steps of a run, and sources
-# with definitions of their own. Sources with a line that matches the regular expression APART make units of their own.
+# with definitions of their own. Sources with a line that matches the regular expression APART make one unit a folder.
 function(smelt_unity target size)
   if(NOT SMELT_UNITY)
     return()
@@ -26,6 +26,7 @@ function(smelt_unity target size)
     endif()
     string(MAKE_C_IDENTIFIER ${CMAKE_MATCH_1} folder)
     file(STRINGS ${source} alone REGEX "foreach_target\\.h|-inl\\.h\"|immintrin\\.h|GCC unroll" LIMIT_COUNT 1)
+    set(apart)
     if(ARGC GREATER 2)
       file(STRINGS ${source} apart REGEX "${ARGV2}" LIMIT_COUNT 1)
       if(apart)
@@ -36,6 +37,9 @@ function(smelt_unity target size)
       list(APPEND sources_${folder} ${source})
       list(LENGTH sources_${folder} count)
       math(EXPR unit "(${count} - 1) / ${size}")
+      if(apart)
+        set(unit 0)
+      endif()
       set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${unit})
     endif()
   endforeach()
@@ -46,12 +50,25 @@ endfunction()
 # smelt_precompile(TARGET HEADERS...): parses the standard library's headers and HEADERS once, in front of every source of
 # a target. Lint compiles without it (SMELT_PRECOMPILE=OFF), so that a source includes what it uses.
 option(SMELT_PRECOMPILE "Precompile headers" ${SMELT_UNITY})
+
+# False reports of GCC 12, which takes the standard library's strings for the project's behind a precompiled header.
+function(smelt_precompiled_warnings target)
+  target_compile_options(${target} PRIVATE
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds$<SEMICOLON>-Wno-stringop-overflow$<SEMICOLON>-Wno-stringop-overread>)
+endfunction()
+
 function(smelt_precompile target)
   if(SMELT_PRECOMPILE)
     target_precompile_headers(${target} PRIVATE <algorithm> <array> <cmath> <cstring> <functional> <limits> <map> <memory>
       <numeric> <optional> <set> <span> <string> <unordered_map> <utility> <variant> <vector> ${ARGN})
-    # Behind a precompiled header, GCC 12 takes the standard library's strings for the project's: its own false reports.
-    target_compile_options(${target} PRIVATE
-      $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds$<SEMICOLON>-Wno-stringop-overflow$<SEMICOLON>-Wno-stringop-overread>)
+    smelt_precompiled_warnings(${target})
+  endif()
+endfunction()
+
+# smelt_precompiled_by(TARGET OTHER): TARGET takes the precompiled headers of OTHER, which has the same compile options.
+function(smelt_precompiled_by target other)
+  if(SMELT_PRECOMPILE)
+    target_precompile_headers(${target} REUSE_FROM ${other})
+    smelt_precompiled_warnings(${target})
   endif()
 endfunction()
