@@ -89,6 +89,13 @@ status 1 'no test sets that --add could keep' bundle "$program" --add -o never
 status 1 'not a bundled program, nothing to compare' verify "$model"
 status 1 'nothing to verify' verify empty_folder
 SMELT_ISA=avx7 status 1 'SMELT_ISA is avx7; this machine has baseline' run "$model"
+status 2 '--bf16 requires --backend cpu' run "$model" --bf16 --backend reference
+if SMELT_ISA=bf16 "$smelt" devices >/dev/null 2>&1; then
+  status 0 'conv_nhwc_bf16' inspect "$model" --bf16
+  status 0 'float32  .1,10.' run "$model" --bf16
+else
+  status 1 'isa is bf16; this machine has baseline' run "$model" --bf16
+fi
 SMELT_ISA=avx7 status 1 'SMELT_ISA is avx7' devices
 holds [ ! -e never ]
 

@@ -23,7 +23,7 @@ struct Target {
   std::string storage = "auto";
   bool fp16 = false;
   std::string match = "reference";
-  bool deterministic = false, strict_types = false;
+  bool deterministic = false, strict_types = false, bf16 = false;
   void apply(SessionOptions& options) const;
 };
 
@@ -40,7 +40,7 @@ struct Limits {
 /// The options --limit-memory and --limit-seconds; precondition: `limits` outlives the parsing.
 void add_limits(CLI::App& command, Limits& limits);
 
-/// The options --backend, --device, --device-storage, --fp16, --match, --deterministic and --strict-types;
+/// The options --backend, --device, --device-storage, --fp16, --bf16, --match, --deterministic and --strict-types;
 /// precondition: `target` outlives the parsing.
 void add_target(CLI::App& command, Target& target);
 

@@ -167,7 +167,8 @@ std::string man_page(const CLI::App& app) {
   return Cat(out, ".SH EXIT STATUS\n.nf\n", roff(app.get_footer()),
              "\n.fi\n"
              ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nIf set, messages have no colours.\n.TP\n.B SMELT_ISA\n"
-             "Instruction set level of the CPU kernels: baseline, avx2, avx512, vnni, dot.\n.TP\n.B "
+             "Instruction set level of the CPU kernels: baseline, avx2, avx512, vnni, bf16 (rounds to bfloat16), "
+             "dot.\n.TP\n.B "
              "SMELT_CACHE_DIR\nFolder of compiled GPU pipelines.\n");
 }
 

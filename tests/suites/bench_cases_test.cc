@@ -10,15 +10,16 @@ namespace {
 
 // A kernel whose level this machine lacks can't be made here.
 TEST(BenchCases, EveryCpuKernelHasOne) {
+  const Isa all = named_isas().back();
   std::set<std::string> missing;
   for (const KernelInfo& info : all_kernels())
-    if (best_isa().contains(info.isa)) missing.insert(info.name);
+    if (all.contains(info.isa)) missing.insert(info.name);
   for (const BenchCase& b : all_cases()) {
     test::KernelRunner runner(b.c);
     ASSERT_TRUE(runner.shape_error().ok()) << b.c.label << ": " << runner.shape_error().error().message();
     bool runs = false;
     for (const KernelInfo& info : all_kernels())
-      if (runner.make(info, best_isa())) {
+      if (runner.make(info, all)) {
         missing.erase(info.name);
         runs = true;
       }

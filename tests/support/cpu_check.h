@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "tests/support/compare.h"
 #include "tests/support/coverage.h"
@@ -17,6 +19,20 @@ inline void expect_chosen_dry(KernelRunner& runner, Isa isa) {
                    *dry = runner.choose(isa, PackCache::Mode::kDry);
   EXPECT_EQ(packed, dry) << to_string(isa) << ": " << (packed ? packed->name : "none") << ", but "
                          << (dry ? dry->name : "none") << " where nothing is packed";
+}
+
+/// Runs a kernel, compares its outputs and records that it was compared.
+inline void expect_runs(KernelRunner& runner, const KernelInfo& info, const Kernel& kernel, Isa isa, int threads,
+                        const std::vector<Tensor>& expected, Tolerance tolerance) {
+  SCOPED_TRACE(std::string(info.name) + " " + to_string(isa) + " threads " + std::to_string(threads));
+  const auto got = runner.run(kernel, threads);
+  ASSERT_TRUE(got.ok()) << got.error().message();
+  note_compared(info.name);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    SCOPED_TRACE("output " + std::to_string(i));
+    expect_same((*got)[i], expected[i], tolerance);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
 }
 
 /// Runs every kernel of the list that applies to the case, on every level of this machine and with one and three
@@ -34,19 +50,32 @@ inline void check_on_cpu(const OpCase& c, const std::string& want = "", Toleranc
         if (threads > 1 && (!c.threaded || isa != best_isa())) continue;
         const auto kernel = runner.make(info, isa, threads);
         if (!kernel) continue;
-        SCOPED_TRACE(std::string(info.name) + " " + to_string(isa) + " threads " + std::to_string(threads));
         wanted = wanted || want == info.name;
-        const auto got = runner.run(*kernel, threads);
-        ASSERT_TRUE(got.ok()) << got.error().message();
-        note_compared(info.name);
-        for (size_t i = 0; i < expected->size(); ++i) {
-          SCOPED_TRACE("output " + std::to_string(i));
-          expect_same((*got)[i], (*expected)[i], tolerance);
-          if (::testing::Test::HasFatalFailure()) return;
-        }
+        ASSERT_NO_FATAL_FAILURE(expect_runs(runner, info, *kernel, isa, threads, *expected, tolerance));
       }
   EXPECT_TRUE(wanted) << "kernel " << want << " does not apply";
   for (const Isa isa : machine_isas()) expect_chosen_dry(runner, isa);
 }
+
+/// Compares the kernel of that name, which needs a level that is used where it is named only, with the reference
+/// kernel, with one and three threads. Precondition: the machine has the level.
+inline void check_named(const OpCase& c, const std::string& name, Isa isa, Tolerance tolerance) {
+  SCOPED_TRACE(c.label);
+  KernelRunner runner(c);
+  ASSERT_TRUE(runner.shape_error().ok()) << runner.shape_error().error().message();
+  const auto expected = runner.reference();
+  ASSERT_TRUE(expected.ok()) << expected.error().message();
+  const auto info = std::ranges::find(all_kernels(), name, &KernelInfo::name);
+  ASSERT_NE(info, all_kernels().end()) << name;
+  for (int threads : {1, 3}) {
+    const auto kernel = runner.make(*info, isa, threads);
+    ASSERT_TRUE(kernel) << name << " does not apply: " << runner.refusal(isa);
+    ASSERT_NO_FATAL_FAILURE(expect_runs(runner, *info, *kernel, isa, threads, *expected, tolerance));
+  }
+  expect_chosen_dry(runner, isa);
+}
+
+/// True if this machine has the level.
+inline bool machine_has(Isa isa) { return std::ranges::count(named_isas(), isa) > 0; }
 
 }  // namespace smelt::test

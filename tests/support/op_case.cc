@@ -38,6 +38,15 @@ Tensor random_tensor(DType dtype, const Shape& shape, double lo, double hi, uint
   return t;
 }
 
+Tensor rounded_to_bf16(const Tensor& t) {
+  Tensor narrow(DType::kBF16, t.shape()), rounded(DType::kF32, t.shape());
+  for (int64_t i = 0; i < t.elements(); ++i) {
+    set_double(narrow, i, get_double(t, i));
+    set_double(rounded, i, get_double(narrow, i));
+  }
+  return rounded;
+}
+
 Tensor f32(const Shape& shape, uint32_t seed) { return random_tensor(DType::kF32, shape, -2, 2, seed); }
 
 QuantPtr per_tensor(float scale, int32_t zero_point, Rounding rounding) {

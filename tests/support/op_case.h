@@ -38,6 +38,8 @@ Tensor floats(const Shape& shape, const std::vector<double>& values);
 Tensor i64(const std::vector<int64_t>& values);
 /// Random tensors. Integers over [lo, hi], floats uniform between them.
 Tensor random_tensor(DType dtype, const Shape& shape, double lo, double hi, uint32_t seed);
+/// The float32 tensor with its elements rounded to bfloat16, to the nearest, ties to even. Precondition: finite.
+Tensor rounded_to_bf16(const Tensor& t);
 /// Random float32 in [-2, 2].
 Tensor f32(const Shape& shape, uint32_t seed = 1);
 

@@ -1,12 +1,12 @@
 // Attention head by head: scores of a block of queries, their softmax, and the values that they weigh.
+#include "backends/cpu/attention/attention_f32.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "backends/cpu/core/activation.h"
-#include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
-#include "backends/cpu/gemm/gemm_f32.h"
 #include "ops/attention/geometry.h"
 
 namespace smelt {
@@ -26,11 +26,11 @@ struct Heads {
 
 class AttentionF32 final : public Kernel {
  public:
-  AttentionF32(const AttentionGeometry& g, const AttentionMask& mask, const KernelSpec& spec)
+  AttentionF32(const AttentionGeometry& g, const AttentionMask& mask, const GemmF32& gemm, const KernelSpec& spec)
       : g_(g),
         mask_(mask),
         attrs_(spec.attrs<AttentionAttrs>()),
-        gemm_(gemm_f32(spec.isa)),
+        gemm_(gemm),
         rows_(vector_ops(spec.isa)),
         q_(g.flat_q, g.q_heads, g.rows, g.depth),
         y_(g.flat_q, g.q_heads, g.rows, g.v_depth),
@@ -47,9 +47,13 @@ class AttentionF32 final : public Kernel {
     block_ = std::max<int64_t>(1, kScores / (g.keys * gemm_.mr)) * gemm_.mr;
     block_ = std::min(block_, g.rows);
     score_row_ = round_up(g.keys, 16);
-    k_workspace_ = padded_floats(gemm_.packed_size(g.depth, g.keys));
-    v_workspace_ = padded_floats(gemm_.packed_size(g.keys, g.v_depth));
-    workspace_ = k_workspace_ + v_workspace_ + padded_floats(block_ * score_row_);
+    depth_words_ = gemm_.words(g.depth);
+    key_words_ = gemm_.words(g.keys);
+    k_workspace_ = padded_floats(gemm_.packed_size(depth_words_, g.keys));
+    v_workspace_ = padded_floats(gemm_.packed_size(key_words_, g.v_depth));
+    score_workspace_ = padded_floats(block_ * score_row_);
+    workspace_ = k_workspace_ + v_workspace_ + score_workspace_;
+    if (gemm_.to_words) workspace_ += padded_floats(block_ * depth_words_);
   }
   size_t scratch_bytes() const override {
     return static_cast<size_t>(slots_ * workspace_) * sizeof(float) + static_cast<size_t>(g_.batch) * sizeof(KeySpan);
@@ -89,13 +93,25 @@ class AttentionF32 final : public Kernel {
     for (int64_t h = kv % g_.kv_heads * share; h < (kv % g_.kv_heads + 1) * share; ++h)
       for (int64_t i = first; i < last; i += block_) {
         const int64_t n = std::min(block_, last - i);
-        gemm_.run(n, g_.keys, g_.depth, q + q_.at(b, h) + i * q_.row_step, q_.row_step, keys, 0, gemm_.panels(g_.keys),
-                  scores, score_row_, nullptr, all.lo, all.hi);
+        const float* queries = q + q_.at(b, h) + i * q_.row_step;
+        int64_t query_step = q_.row_step;
+        if (gemm_.to_words) {
+          float* words = scores + score_workspace_;
+          for (int64_t r = 0; r < n; ++r) gemm_.to_words(queries + r * query_step, g_.depth, words + r * depth_words_);
+          queries = words;
+          query_step = depth_words_;
+        }
+        gemm_.run(n, g_.keys, depth_words_, queries, query_step, keys, 0, gemm_.panels(g_.keys), scores, score_row_,
+                  nullptr, all.lo, all.hi);
         if (sees_all_keys(span))
           weigh_rows(ctx, b, h, i, n, scores);
         else
           for (int64_t r = 0; r < n; ++r) weigh(ctx, b, h, i + r, span, scores + r * score_row_);
-        gemm_.run(n, g_.v_depth, g_.keys, scores, score_row_, values, 0, gemm_.panels(g_.v_depth),
+        for (int64_t r = 0; r < n && gemm_.to_words; ++r) {
+          float* row = scores + r * score_row_;
+          gemm_.to_words(row, g_.keys, row);  // words lie before the floats that they are made of
+        }
+        gemm_.run(n, g_.v_depth, key_words_, scores, score_row_, values, 0, gemm_.panels(g_.v_depth),
                   y + y_.at(b, h) + i * y_.row_step, y_.row_step, nullptr, all.lo, all.hi);
       }
   }
@@ -162,12 +178,14 @@ class AttentionF32 final : public Kernel {
   bool has_mask_, bool_mask_;
   float scale_ = 1;
   int64_t score_row_ = 0;  ///< floats from one query's scores to the next's: vectors of rows do not overlap
-  int64_t parts_ = 1, slots_ = 1, block_ = 1, k_workspace_ = 0, v_workspace_ = 0, workspace_ = 0;
+  int64_t depth_words_ = 0, key_words_ = 0;
+  int64_t parts_ = 1, slots_ = 1, block_ = 1;
+  int64_t k_workspace_ = 0, v_workspace_ = 0, score_workspace_ = 0, workspace_ = 0;  ///< floats
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_f32(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_attention_by(const GemmF32& gemm, const KernelSpec& spec) {
   const auto& attrs = spec.attrs<AttentionAttrs>();
   if (attrs.smooth_softmax || spec.has(4) || spec.has(5) || spec.has(7))
     return spec.refuse("past keys, lengths or a smooth softmax");
@@ -183,7 +201,11 @@ std::unique_ptr<Kernel> make_attention_f32(const KernelSpec& spec) {
     if (!made.ok() || (spec.inputs[3].dtype != DType::kBool && !is_unquantized_f32(spec.inputs[3]))) return nullptr;
     mask = *made;
   }
-  return std::make_unique<AttentionF32>(*g, mask, spec);
+  return std::make_unique<AttentionF32>(*g, mask, gemm, spec);
+}
+
+std::unique_ptr<Kernel> make_attention_f32(const KernelSpec& spec) {
+  return make_attention_by(gemm_f32(spec.isa), spec);
 }
 
 }  // namespace smelt

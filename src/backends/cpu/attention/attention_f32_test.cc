@@ -39,17 +39,24 @@ OpCase attention(const Row& r) {
   return c;
 }
 
+const Row kRows[] = {{1, 1, 1, 1, 1, 1, 1, false, false, false, {}},
+                     {2, 4, 2, 5, 7, 8, 3, true, false, false, {}},
+                     {1, 3, 3, 65, 65, 16, 16, false, false, false, {}},
+                     {1, 2, 2, 33, 40, 20, 24, false, true, false, {}},
+                     {1, 6, 2, 9, 50, 5, 33, true, true, true, {}},
+                     {2, 2, 2, 6, 6, 4, 4, false, false, false, {2, 1, 1, 6}},
+                     {2, 2, 1, 6, 19, 4, 4, true, false, false, {6, 19}, DType::kBool},
+                     {1, 2, 2, 4, 9, 4, 4, false, true, false, {1, 2, 4, 7}},
+                     {1, 1, 1, 2, 3, 4, 4, false, false, false, {2, 1}}};
+
 TEST(AttentionF32, LayoutsMasksAndWindows) {
-  const Row rows[] = {{1, 1, 1, 1, 1, 1, 1, false, false, false, {}},
-                      {2, 4, 2, 5, 7, 8, 3, true, false, false, {}},
-                      {1, 3, 3, 65, 65, 16, 16, false, false, false, {}},
-                      {1, 2, 2, 33, 40, 20, 24, false, true, false, {}},
-                      {1, 6, 2, 9, 50, 5, 33, true, true, true, {}},
-                      {2, 2, 2, 6, 6, 4, 4, false, false, false, {2, 1, 1, 6}},
-                      {2, 2, 1, 6, 19, 4, 4, true, false, false, {6, 19}, DType::kBool},
-                      {1, 2, 2, 4, 9, 4, 4, false, true, false, {1, 2, 4, 7}},
-                      {1, 1, 1, 2, 3, 4, 4, false, false, false, {2, 1}}};
-  for (const Row& r : rows) check_on_cpu(attention(r), "attention_f32");
+  for (const Row& r : kRows) check_on_cpu(attention(r), "attention_f32");
+}
+
+// Scores and probabilities are rounded by 2^-8, values are at most 2.
+TEST(AttentionBf16, LayoutsMasksAndWindows) {
+  if (!machine_has(Isa::kBf16)) GTEST_SKIP() << "this machine has no AVX-512 BF16";
+  for (const Row& r : kRows) check_named(attention(r), "attention_bf16", Isa::kBf16, {0.04, 0});
 }
 
 TEST(AttentionF32, KeyLengthsAndHiddenRows) {

@@ -77,6 +77,16 @@ TEST(ConvF32, ChannelsLast) {
     check_on_cpu(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_nhwc_f32", kLongSums);
 }
 
+// Products of rounded operands are exact.
+TEST(ConvBf16, RoundedOperands) {
+  if (!machine_has(Isa::kBf16)) GTEST_SKIP() << "this machine has no AVX-512 BF16";
+  for (const ConvRow& r : kRows) {
+    OpCase c = conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI);
+    for (const size_t i : {0, 1}) c.inputs[i] = rounded_to_bf16(c.inputs[i]);
+    check_named(c, "conv_nhwc_bf16", Isa::kBf16, kLongSums);
+  }
+}
+
 TEST(ConvF32, ChannelsFirst) {
   for (const ConvRow& r : kRows)
     check_on_cpu(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "conv_nchw_f32", kLongSums);

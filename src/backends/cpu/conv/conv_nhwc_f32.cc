@@ -1,3 +1,5 @@
+#include "backends/cpu/conv/conv_nhwc_f32.h"
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -5,8 +7,6 @@
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/im2col.h"
 #include "backends/cpu/core/activation.h"
-#include "backends/cpu/core/kernel.h"
-#include "backends/cpu/gemm/gemm_f32.h"
 #include "base/mapped_file.h"
 
 namespace smelt {
@@ -140,14 +140,26 @@ struct ConvNhwcKey {
   auto operator<=>(const ConvNhwcKey&) const = default;
 };
 
-/// Channels-last: rows of patches times packed filters.
+/// The convolution of an image whose channels are words of the gemm.
+ConvShape in_words(ConvShape g, const GemmF32& gemm) {
+  g.c_in = gemm.words(g.c_in);
+  return g;
+}
+
+/// Channels-last: rows of patches times packed filters. Where words of the gemm are no floats, the images are copied
+/// first.
 class ConvNhwcF32 final : public Kernel {
  public:
-  ConvNhwcF32(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec)
-      : g_(g), gemm_(gemm), act_(spec.attrs<ConvAttrs>().act), threads_(std::max(spec.threads, 1)) {
+  ConvNhwcF32(const ConvShape& shape, const GemmF32& gemm, const KernelSpec& spec)
+      : g_(in_words(shape, gemm)),
+        channels_(shape.c_in),
+        gemm_(gemm),
+        act_(spec.attrs<ConvAttrs>().act),
+        threads_(std::max(spec.threads, 1)) {
+    const ConvShape& g = g_;
     const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
     const float* b = bias ? bias->data<float>() : nullptr;
-    packed_ = spec.packs.get(ConvNhwcKey{{g, *spec.constant(1), bias}, &gemm},
+    packed_ = spec.packs.get(ConvNhwcKey{{shape, *spec.constant(1), bias}, &gemm},
                              [&] { return pack(spec.constant(1)->read_once().data<float>(), b); });
     // Blocks of whole tiles: patches that fit the level-2 cache.
     block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.k() * gemm.mr));
@@ -160,7 +172,7 @@ class ConvNhwcF32 final : public Kernel {
     by_panels_ = shares_panels();
   }
   size_t scratch_bytes() const override {
-    return g_.pointwise() || !segments_.empty() ? 0 : static_cast<size_t>(threads_ * slot_floats()) * sizeof(float);
+    return static_cast<size_t>(image_floats() + threads_ * slot_floats()) * sizeof(float);
   }
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
@@ -170,12 +182,17 @@ class ConvNhwcF32 final : public Kernel {
       scratch = static_cast<float*>(ctx.scratch(bytes));
       if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
     }
+    if (gemm_.to_words) {
+      to_words(ctx.threads(), x, scratch);
+      x = scratch;
+      scratch += image_floats();
+    }
     const int64_t panels = gemm_.panels(g_.c_out), shared = by_panels_ ? panels : units_;
     const int64_t slots = std::min<int64_t>(threads_, shared);
     ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot) {
         const int64_t first = shared * slot / slots, last = shared * (slot + 1) / slots;
-        float* workspace = scratch ? scratch + slot * slot_floats() : nullptr;
+        float* workspace = slot_floats() > 0 ? scratch + slot * slot_floats() : nullptr;
         if (by_panels_)
           units(x, y, 0, units_, {first, last}, workspace);
         else
@@ -190,9 +207,21 @@ class ConvNhwcF32 final : public Kernel {
   struct Panels {
     int64_t first, last;
   };
+  /// Scratch of the images in words.
+  int64_t image_floats() const { return gemm_.to_words ? round_up(g_.batch * g_.in_pixels() * g_.all_in(), 16) : 0; }
+  void to_words(ThreadPool& pool, const float* x, float* words) const {
+    // Channels that fill their words lie side by side.
+    const bool whole = channels_ % gemm_.word == 0;
+    const int64_t rows = g_.batch * g_.in_pixels() * (whole ? 1 : g_.groups);
+    const int64_t from = whole ? g_.groups * channels_ : channels_, to = gemm_.words(from);
+    pool.parallel_for(rows, std::max<int64_t>(1, 4096 / from), [&](int64_t begin, int64_t end) {
+      if (whole) return gemm_.to_words(x + begin * from, (end - begin) * from, words + begin * to);
+      for (int64_t r = begin; r < end; ++r) gemm_.to_words(x + r * from, from, words + r * to);
+    });
+  }
   /// Scratch of a thread.
   int64_t slot_floats() const {
-    if (!segments_.empty()) return 0;
+    if (g_.pointwise() || !segments_.empty()) return 0;
     const int64_t floats = lines_.use ? lines_.slice_floats(g_) : block_ * gemm_.mr * g_.k() + kPatchSlack;
     return round_up(floats, 16);
   }
@@ -220,22 +249,22 @@ class ConvNhwcF32 final : public Kernel {
     }
   }
   Packed pack(const float* filter, const float* bias) const {
-    const int64_t group = gemm_.packed_size(g_.k(), g_.c_out);
+    const int64_t group = gemm_.packed_size(g_.k(), g_.c_out), step = g_.c_in * gemm_.word, k = g_.taps() * step;
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group * g_.groups) * sizeof(float));
-    const bool in_order =
-        g_.filter_o == g_.k() && (g_.taps() == 1 || g_.filter_s == g_.c_in) && (g_.c_in == 1 || g_.filter_i == 1);
-    // Rows of the panels are (tap, channel): gather the filter in that order, one group at a time.
-    std::vector<float> ordered(static_cast<size_t>(in_order ? 0 : g_.c_out * g_.k()));
+    const bool in_order = channels_ == step && g_.filter_o == k && (g_.taps() == 1 || g_.filter_s == channels_) &&
+                          (channels_ == 1 || g_.filter_i == 1);
+    // Rows of the panels are (tap, channel), whole words a tap: gather the filter in that order, one group at a time.
+    std::vector<float> ordered(static_cast<size_t>(in_order ? 0 : g_.c_out * k));
     for (int64_t group_index = 0; group_index < g_.groups; ++group_index) {
       const float* from = filter + group_index * g_.c_out * g_.filter_o;
       float* to = ordered.data();
       for (int64_t o = 0; o < g_.c_out && !in_order; ++o)
-        for (int64_t t = 0; t < g_.taps(); ++t)
-          for (int64_t i = 0; i < g_.c_in; ++i) *to++ = from[o * g_.filter_o + i * g_.filter_i + t * g_.filter_s];
-      gemm_.pack(in_order ? from : ordered.data(), 1, g_.k(), g_.k(), g_.c_out,
-                 bias ? bias + group_index * g_.c_out : nullptr, packed->data<float>() + group_index * group);
+        for (int64_t t = 0; t < g_.taps(); ++t, to += step)
+          for (int64_t i = 0; i < channels_; ++i) to[i] = from[o * g_.filter_o + i * g_.filter_i + t * g_.filter_s];
+      gemm_.pack(in_order ? from : ordered.data(), 1, k, k, g_.c_out, bias ? bias + group_index * g_.c_out : nullptr,
+                 packed->data<float>() + group_index * group);
     }
-    release_pages(filter, static_cast<size_t>(g_.all_out() * g_.k()) * sizeof(float));
+    release_pages(filter, static_cast<size_t>(g_.all_out() * g_.taps() * channels_) * sizeof(float));
     return packed;
   }
   void activate(float* y, int64_t pixels, Panels panels) const {
@@ -303,7 +332,8 @@ class ConvNhwcF32 final : public Kernel {
     activate(y + first * g_.out[2] * g_.all_out(), count * g_.out[2], panels);
   }
 
-  ConvShape g_;
+  ConvShape g_;       ///< in words
+  int64_t channels_;  ///< of one group's input
   LineShape lines_;
   std::vector<Segment> segments_;  ///< empty: lines_, or patches
   const GemmF32& gemm_;
@@ -316,10 +346,12 @@ class ConvNhwcF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_conv_nhwc_f32(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_conv_by(const GemmF32& gemm, const KernelSpec& spec) {
   const auto g = ConvShape::make(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
-  return std::make_unique<ConvNhwcF32>(*g, gemm_f32(spec.isa), spec);
+  return std::make_unique<ConvNhwcF32>(*g, gemm, spec);
 }
+
+std::unique_ptr<Kernel> make_conv_nhwc_f32(const KernelSpec& spec) { return make_conv_by(gemm_f32(spec.isa), spec); }
 
 }  // namespace smelt

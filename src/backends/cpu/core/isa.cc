@@ -4,7 +4,9 @@
 #include <cstring>
 #include <vector>
 
-#if defined(__aarch64__) && defined(__linux__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
@@ -15,11 +17,16 @@ namespace {
 constexpr struct {
   const char* name;
   Isa isa;
-} kLevels[] = {{"baseline", Isa::kBaseline},
-               {"dot", Isa::kDot},
-               {"avx2", Isa::kAvx2},
-               {"avx512", Isa::kAvx512},
-               {"vnni", Isa::kVnni}};
+} kLevels[] = {{"baseline", Isa::kBaseline}, {"dot", Isa::kDot},   {"avx2", Isa::kAvx2},
+               {"avx512", Isa::kAvx512},     {"vnni", Isa::kVnni}, {"bf16", Isa::kBf16}};
+
+#if defined(__x86_64__)
+/// CPUID leaf 7, subleaf 1: EAX bit 5.
+bool has_bf16() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & (1u << 5)) != 0;
+}
+#endif
 
 Isa detect() {
 #if defined(__x86_64__)
@@ -35,7 +42,8 @@ Isa detect() {
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (!avx512) return Isa::kAvx2;
-  return __builtin_cpu_supports("avx512vnni") ? Isa::kVnni : Isa::kAvx512;
+  if (!__builtin_cpu_supports("avx512vnni")) return Isa::kAvx512;
+  return has_bf16() ? Isa::kBf16 : Isa::kVnni;
 #elif defined(__aarch64__) && defined(__linux__)
   return getauxval(AT_HWCAP) & HWCAP_ASIMDDP ? Isa::kDot : Isa::kBaseline;
 #else
@@ -57,7 +65,7 @@ bool has_vectors() { return __builtin_cpu_supports("sse4.1"); }
 bool has_vectors() { return true; }
 #endif
 
-std::span<const Isa> machine_isas() {
+std::span<const Isa> named_isas() {
   static const std::vector<Isa> isas = [] {
     std::vector<Isa> found;
     const Isa machine = detect();
@@ -68,10 +76,15 @@ std::span<const Isa> machine_isas() {
   return isas;
 }
 
+std::span<const Isa> machine_isas() {
+  const std::span<const Isa> all = named_isas();
+  return all.first(all.size() - (all.back().has(IsaFeature::kBf16) ? 1 : 0));
+}
+
 Result<Isa> isa_named(const char* name, const char* source) {
   if (!name) return best_isa();
   std::string choices;
-  for (const Isa isa : machine_isas()) {
+  for (const Isa isa : named_isas()) {
     if (std::strcmp(name, to_string(isa)) == 0) return isa;
     choices += Cat(choices.empty() ? "" : ", ", to_string(isa));
   }

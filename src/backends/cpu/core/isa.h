@@ -15,6 +15,7 @@ enum class IsaFeature : uint8_t {
   kAvx2,    ///< x86: AVX2, FMA, BMI2, F16C
   kAvx512,  ///< x86: AVX-512 F, BW, DQ, VL
   kVnni,    ///< x86: AVX-512 VNNI
+  kBf16,    ///< x86: AVX-512 BF16. Kernels that need it round float32 operands to bfloat16
   kDot,     ///< Arm: 8-bit dot products (Armv8.2 FEAT_DotProd)
   /// A float result is summed in one order, wherever it lies in its tensor: SessionOptions::deterministic.
   kOneOrder,
@@ -24,7 +25,7 @@ enum class IsaFeature : uint8_t {
 /// are the levels that SMELT_ISA chooses among.
 class Isa {
  public:
-  static constexpr size_t kSets = 32;  ///< how many sets there are
+  static constexpr size_t kSets = 64;  ///< how many sets there are
   constexpr Isa() = default;
   constexpr Isa(std::initializer_list<IsaFeature> features) {
     for (const IsaFeature f : features) bits_ |= bit(f);
@@ -36,7 +37,7 @@ class Isa {
   constexpr Isa without(IsaFeature f) const { return Isa(bits_ & ~bit(f)); }
   constexpr bool operator==(const Isa&) const = default;
 
-  static const Isa kBaseline, kDot, kAvx2, kAvx512, kVnni;
+  static const Isa kBaseline, kDot, kAvx2, kAvx512, kVnni, kBf16;
 
  private:
   constexpr explicit Isa(uint32_t bits) : bits_(bits) {}
@@ -48,13 +49,17 @@ inline constexpr Isa Isa::kDot{IsaFeature::kDot};
 inline constexpr Isa Isa::kAvx2{IsaFeature::kAvx2};
 inline constexpr Isa Isa::kAvx512{IsaFeature::kAvx2, IsaFeature::kAvx512};
 inline constexpr Isa Isa::kVnni{IsaFeature::kAvx2, IsaFeature::kAvx512, IsaFeature::kVnni};
+inline constexpr Isa Isa::kBf16{IsaFeature::kAvx2, IsaFeature::kAvx512, IsaFeature::kVnni, IsaFeature::kBf16};
 
-const char* to_string(Isa isa);  ///< "baseline", "dot", "avx2", "avx512", "vnni"; "custom" for sets without a name
-/// The levels of this machine, each a superset of those before it.
+/// "baseline", "dot", "avx2", "avx512", "vnni", "bf16"; "custom" for sets without a name.
+const char* to_string(Isa isa);
+/// The levels of this machine that are within float32 rounding of each other, each a superset of those before it.
 std::span<const Isa> machine_isas();
-/// All features of this machine.
+/// machine_isas() and what this machine has that is used where it is named only, since it rounds more: Isa::kBf16.
+std::span<const Isa> named_isas();
+/// The best of machine_isas().
 inline Isa best_isa() { return machine_isas().back(); }
-/// The level called `name`; nullptr: best_isa(). A name that is none of machine_isas() is an error that lists them and
+/// The level called `name`; nullptr: best_isa(). A name that is none of named_isas() is an error that lists them and
 /// tells `source`, the option that gave it.
 Result<Isa> isa_named(const char* name, const char* source = "SMELT_ISA");
 /// The level that SMELT_ISA names, read once; best_isa() without it. Session::create() reports its error.

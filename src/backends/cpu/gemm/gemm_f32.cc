@@ -36,9 +36,14 @@ HWY_INLINE void prefetch_lines(const char* p) {
   __builtin_prefetch(p + 64, 0, 2);
 }
 
+/// Words are floats.
+struct FloatWords {
+  static HWY_INLINE V multiply_add(V a, V b, V sum) { return hn::MulAdd(a, b, sum); }
+};
+
 /// Rows are addressed in threes from one pointer (0, 1 and 2 times lda), which keeps the pointers in registers.
 /// kSplit: accumulators in flight, which hide the latency of FMA.
-template <int MR, int NV, int kSplit>
+template <int MR, int NV, int kSplit, class Words>
 void gemm_tile(const GemmChunk& chunk, const float* a, float* HWY_RESTRICT c, const float* row_bias,
                [[maybe_unused]] const char* ahead) {
   const D d;
@@ -77,7 +82,7 @@ void gemm_tile(const GemmChunk& chunk, const float* a, float* HWY_RESTRICT c, co
     for (int m = 0; m < MR; ++m) {
       const V av = hn::Set(d, *reinterpret_cast<const float*>(rows[m / 3] + step * (m % 3) + at * 4));
 #pragma GCC unroll 2
-      for (int j = 0; j < NV; ++j) acc[s][m][j] = hn::MulAdd(av, bv[j], acc[s][m][j]);
+      for (int j = 0; j < NV; ++j) acc[s][m][j] = Words::multiply_add(av, bv[j], acc[s][m][j]);
     }
   };
   constexpr int kUnroll = kSplit > 2 ? kSplit : 2;
@@ -204,21 +209,83 @@ constexpr int kRows = 6;
 constexpr int accumulators(int tile) { return tile >= 8 ? 1 : 8 / tile >= 4 ? 4 : 2; }
 
 /// `one_order`: low tiles add up as high ones do.
-template <int MR>
+template <class Words, int MR>
 void fill_tiles(GemmF32& g, bool one_order) {
-  g.tiles[0][MR - 1] = one_order ? &gemm_tile<MR, 1, 1> : &gemm_tile<MR, 1, accumulators(MR)>;
-  g.tiles[1][MR - 1] = one_order ? &gemm_tile<MR, 2, 1> : &gemm_tile<MR, 2, accumulators(MR * 2)>;
-  if constexpr (MR > 1) fill_tiles<MR - 1>(g, one_order);
+  g.tiles[0][MR - 1] = one_order ? &gemm_tile<MR, 1, 1, Words> : &gemm_tile<MR, 1, accumulators(MR), Words>;
+  g.tiles[1][MR - 1] = one_order ? &gemm_tile<MR, 2, 1, Words> : &gemm_tile<MR, 2, accumulators(MR * 2), Words>;
+  if constexpr (MR > 1) fill_tiles<Words, MR - 1>(g, one_order);
 }
 
-GemmF32 make_gemm_f32(bool one_order) {
+template <class Words>
+GemmF32 make_gemm(bool one_order) {
   GemmF32 g;
   g.mr = kRows;
   g.lanes = HWY_MAX_BYTES / 4;
-  fill_tiles<kRows>(g, one_order);
+  fill_tiles<Words, kRows>(g, one_order);
+  return g;
+}
+
+GemmF32 make_gemm_f32(bool one_order) {
+  GemmF32 g = make_gemm<FloatWords>(one_order);
   g.pack_columns = pack_columns;
   return g;
 }
+
+#if HWY_TARGET == HWY_AVX3
+// AVX-512 BF16, which neither Highway's target nor its attributes have.
+struct Bf16Pairs {
+  static HWY_INLINE V multiply_add(V a, V b, V sum) {
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+    return sum;
+  }
+  static HWY_INLINE V make(V first, V second) {  // 32 neighbours
+    V words;
+    asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(words.raw) : "v"(second.raw), "v"(first.raw));
+    return words;
+  }
+};
+
+void row_to_bf16(const float* a, int64_t k, float* row) {
+  const D d;
+  int64_t i = 0;
+  for (; i + 32 <= k; i += 32)
+    hn::StoreU(Bf16Pairs::make(hn::LoadU(d, a + i), hn::LoadU(d, a + i + 16)), d, row + i / 2);
+  if (i == k) return;
+  const V words = Bf16Pairs::make(load_first(d, a + i, k - i), load_first(d, a + i + 16, k - i - 16));
+  hn::BlendedStore(words, hn::FirstN(d, static_cast<size_t>((k - i + 1) / 2)), d, row + i / 2);
+}
+
+/// Two rows of a block are one row of words.
+void pack_columns_bf16(const float* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t used, float alpha,
+                       float* rows, int64_t w) {
+  constexpr int64_t kBlock = 32, kWidest = 32;
+  HWY_ALIGN float block[kBlock * kWidest];
+  const D d;
+  const hn::RebindToUnsigned<D> du;
+  const hn::Repartition<uint16_t, D> all;
+  const hn::Half<decltype(all)> half;
+  for (int64_t i = 0; i < k; i += kBlock) {
+    const int64_t n = std::min(kBlock, k - i);
+    if (used < w || n % 2 != 0) std::fill_n(block, round_up(n, 2) * w, 0.0f);
+    pack_columns(b + i * stride_k, stride_k, stride_n, n, used, alpha, block, w);
+    for (int64_t r = 0; r < n; r += 2, rows += w)
+      for (int64_t j = 0; j < w; j += 16) {
+        const V pair = Bf16Pairs::make(hn::Load(d, block + r * w + j), hn::Load(d, block + (r + 1) * w + j));
+        const auto first = hn::PromoteTo(du, hn::LowerHalf(half, hn::BitCast(all, pair)));
+        const auto second = hn::PromoteTo(du, hn::UpperHalf(half, hn::BitCast(all, pair)));
+        hn::StoreU(hn::BitCast(d, hn::Or(first, hn::ShiftLeft<16>(second))), d, rows + j);
+      }
+  }
+}
+
+GemmF32 make_gemm_bf16(bool one_order) {
+  GemmF32 g = make_gemm<Bf16Pairs>(one_order);
+  g.word = 2;
+  g.to_words = row_to_bf16;
+  g.pack_columns = pack_columns_bf16;
+  return g;
+}
+#endif
 
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -231,15 +298,23 @@ const GemmF32& gemm_f32(Isa isa) {
                   [](Isa level) { return SMELT_FOR_LEVEL(level, make_gemm_f32)(level.has(IsaFeature::kOneOrder)); });
 }
 
+#if defined(__x86_64__)
+const GemmF32& gemm_bf16(Isa isa) {
+  return of_level(isa, [](Isa level) { return N_AVX3::make_gemm_bf16(level.has(IsaFeature::kOneOrder)); });
+}
+#else
+const GemmF32& gemm_bf16(Isa isa) { return gemm_f32(isa); }  // kBf16 is of x86
+#endif
+
 void GemmF32::pack(const float* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t n, const float* bias,
                    float* dst, float alpha, float beta) const {
   for (int64_t p = 0; p < panels(n); ++p) {
     const int64_t w = width(n, p), first = p * nr(), used = std::min(w, n - first);
     for (int64_t j = 0; j < w; ++j) dst[j] = bias && j < used ? bias[first + j] * beta : 0.0f;
     float* rows = dst + w;
-    if (used < w) std::fill_n(rows, k * w, 0.0f);
+    if (used < w) std::fill_n(rows, words(k) * w, 0.0f);
     pack_columns(b + first * stride_n, stride_k, stride_n, k, used, alpha, rows, w);
-    dst += (k + 1) * w;
+    dst += (words(k) + 1) * w;
   }
 }
 

@@ -38,6 +38,9 @@ struct GemmChunk {
 ///
 /// b is packed in panels of nr = 2 * lanes columns (the last one of `lanes` columns when that is enough). A panel is
 /// one row of bias and then k rows of b, each as wide as the panel; missing columns are zero.
+///
+/// The elements of a and of b's rows are words of 32 bits. A word is a float32, or two bfloat16 that are neighbours
+/// along K, the first in the low half; k, lda and GemmRuns count words. c and bias are float32 in either case.
 struct GemmF32 {
   /// One tile. a, c: its first rows. row_bias: one addend a row of c, instead of `start`; null: none. ahead: memory
   /// that is needed soon.
@@ -45,20 +48,25 @@ struct GemmF32 {
   int64_t mr = 0;
   int64_t lanes = 0;
   Tile tiles[2][16] = {};  ///< [panel width / lanes - 1][rows - 1]
-  /// rows[i * w + j] = b[i * stride_k + j * stride_n] * alpha for i < k, j < used.
+  int64_t word = 1;        ///< elements of K that a word holds
+  /// The k elements of a row of a as words(k) words; what is missing of the last one is zero. `row` may be `a`.
+  /// nullptr: a stays as it is.
+  void (*to_words)(const float* a, int64_t k, float* row) = nullptr;
+  /// Word (i, j) of rows[i * w + j] from b[i * stride_k + j * stride_n] * alpha for i < k, j < used.
   void (*pack_columns)(const float* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t used, float alpha,
                        float* rows, int64_t w) = nullptr;
 
   int64_t nr() const { return 2 * lanes; }
+  int64_t words(int64_t k) const { return (k + word - 1) / word; }
   int64_t panels(int64_t n) const { return (n + nr() - 1) / nr(); }
   /// Columns of panel p of n, as quantized.
   int64_t width(int64_t n, int64_t p) const { return n - p * nr() <= lanes ? lanes : nr(); }
-  /// Floats of all panels of a k x n matrix.
+  /// Words of all panels of a matrix of k words by n columns.
   int64_t packed_size(int64_t k, int64_t n) const {
     return n == 0 ? 0 : (k + 1) * ((panels(n) - 1) * nr() + width(n, panels(n) - 1));
   }
   int64_t panel_offset(int64_t k, int64_t p) const { return p * (k + 1) * nr(); }
-  /// Packs b[i * stride_k + j * stride_n] * alpha, and bias (null: zeros) * beta, into dst.
+  /// Packs b[i * stride_k + j * stride_n] * alpha for the k elements i, and bias (null: zeros) * beta, into dst.
   void pack(const float* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t n, const float* bias, float* dst,
             float alpha = 1, float beta = 1) const;
   /// Rows [0, m) times the panels [first, last) of the packed b with n columns. c points at column 0 of panel 0.
@@ -80,5 +88,12 @@ struct GemmF32 {
 };
 
 const GemmF32& gemm_f32(Isa isa);
+
+/// The product of operands that are rounded to bfloat16, to the nearest, ties to even, with sums of float32: words of
+/// two. Subnormal operands and results count as zero. Precondition: isa has kBf16.
+///
+/// Error: a result is within (2^-7 + (k + 2) 2^-22) S of the exact one, S = sum |a| |b| over k, since both operands
+/// are rounded by at most 2^-8 and each of the sums by 2^-23.
+const GemmF32& gemm_bf16(Isa isa);
 
 }  // namespace smelt

@@ -1,10 +1,10 @@
+#include "backends/cpu/matmul/matmul_f32.h"
+
 #include <algorithm>
 #include <bit>
 
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/broadcast.h"
-#include "backends/cpu/core/kernel.h"
-#include "backends/cpu/gemm/gemm_f32.h"
 #include "backends/cpu/matmul/matrix_key.h"
 #include "base/mapped_file.h"
 #include "ops/matmul/matmul_shape.h"
@@ -19,27 +19,32 @@ struct MatMulF32Key {
   auto operator<=>(const MatMulF32Key&) const = default;
 };
 
+/// k_, lda_ and workspaces count the words of the gemm.
 class MatMulF32 final : public Kernel {
  public:
   MatMulF32(const MatMulShape& s, const GemmF32& gemm, const KernelSpec& spec)
-      : s_(s), gemm_(gemm), attrs_(spec.attrs<MatMulAttrs>()), threads_(std::max(spec.threads, 1)) {
+      : s_(s),
+        gemm_(gemm),
+        attrs_(spec.attrs<MatMulAttrs>()),
+        threads_(std::max(spec.threads, 1)),
+        k_(gemm.words(s.k)) {
     slots_ = s.batches >= threads_ ? threads_ : 1;
-    packed_size_ = round_up(gemm.packed_size(s.k, s.n), 16);
+    packed_size_ = round_up(gemm.packed_size(k_, s.n), 16);
     const Tensor* c = spec.has(2) && attrs_.beta != 0 ? spec.constant(2) : nullptr;
     row_c_ = spec.has(2) && attrs_.beta != 0 && s.is_row(spec.inputs[2].shape);
     const bool folded = !spec.has(2) || attrs_.beta == 0 || (row_c_ && c);
     if (spec.constant(1) && folded) pack_constant(spec, c);
     if (!packed_) b_workspace_ = packed_size_;
     turned_ = s.g.a.column_stride != 1 && s.k > 1;
-    if (turned_ || collides()) {
-      lda_ = collides() ? s.k + 16 : s.k;
+    if (turned_ || gemm.to_words || collides()) {
+      lda_ = collides() ? k_ + 16 : k_;
       a_workspace_ = round_up(s.m * lda_, 16);
     }
     add_c_ = spec.has(2) && attrs_.beta != 0 && !row_c_;
     const MatrixView& b = s.g.b;
     row_vector_ = !packed_ && s.m == 1 && s.batches == 1 && s.k > 1 && a_workspace_ == 0 && b.row_stride == 1 &&
                   b.column_stride == s.k && !add_c_ && (!row_c_ || attrs_.beta == 1);
-    if (row_vector_) b_workspace_ = round_up(gemm.packed_size(s.k, 1), 16);
+    if (row_vector_) b_workspace_ = round_up(gemm.packed_size(k_, 1), 16);
     if (add_c_) c_loops_ = BroadcastLoops::make(s.g.output, spec.inputs[2].shape, s.g.output);
   }
   size_t scratch_bytes() const override {
@@ -95,8 +100,8 @@ class MatMulF32 final : public Kernel {
   /// True if the rows of a tile would meet in the same few lines of the nearest cache, and many tiles would suffer.
   bool collides() const {
     constexpr int64_t kPage = 1024, kFewRows = 4, kFewPanels = 4;
-    const int64_t stride = turned_ ? s_.k : s_.g.a.row_stride;
-    return stride % kPage == 0 && s_.k >= kPage && s_.m > kFewRows && gemm_.panels(s_.n) >= kFewPanels;
+    const int64_t stride = turned_ || gemm_.to_words ? k_ : s_.g.a.row_stride;
+    return stride % kPage == 0 && k_ >= kPage && s_.m > kFewRows && gemm_.panels(s_.n) >= kFewPanels;
   }
   void pack_constant(const KernelSpec& spec, const Tensor* c) {
     const MatrixView& b = s_.g.b;
@@ -116,9 +121,13 @@ class MatMulF32 final : public Kernel {
           return packed;
         });
   }
-  /// Copies rows [first, last) of an a that is transposed, or whose rows collide.
+  /// Copies rows [first, last) of an a that is transposed, whose rows collide, or whose words are no floats.
   void copy_a(const float* a, int64_t first, int64_t last, float* workspace) const {
     const MatrixView& v = s_.g.a;
+    if (gemm_.to_words) {
+      for (int64_t r = first; r < last; ++r) gemm_.to_words(a + r * v.row_stride, s_.k, workspace + r * lda_);
+      return;
+    }
     if (!turned_) {
       for (int64_t r = first; r < last; ++r) std::copy_n(a + r * v.row_stride, s_.k, workspace + r * lda_);
       return;
@@ -130,7 +139,7 @@ class MatMulF32 final : public Kernel {
     const MatrixView& v = s_.g.b;
     const int64_t column = first * gemm_.nr(), n = std::min(s_.n, last * gemm_.nr()) - column;
     gemm_.pack(in.b + s_.offset(v, index) + column * v.column_stride, v.row_stride, v.column_stride, s_.k, n,
-               in.c ? in.c + column : nullptr, workspace + gemm_.panel_offset(s_.k, first),
+               in.c ? in.c + column : nullptr, workspace + gemm_.panel_offset(k_, first),
                static_cast<float>(attrs_.alpha), static_cast<float>(attrs_.beta));
   }
   void prepare(ThreadPool& pool, const Operands& in, int64_t index, float* scratch, const float*& a,
@@ -170,7 +179,7 @@ class MatMulF32 final : public Kernel {
     split_product(
         s_.m, gemm_.mr, gemm_.panels(s_.n), chunk, chunks, [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
           float* c = y + (index * s_.m + r0) * s_.n;
-          gemm_.run(r1 - r0, s_.n, s_.k, a + r0 * lda(), lda(), b, p0, p1, c, s_.n, nullptr, bounds.lo, bounds.hi);
+          gemm_.run(r1 - r0, s_.n, k_, a + r0 * lda(), lda(), b, p0, p1, c, s_.n, nullptr, bounds.lo, bounds.hi);
           const int64_t column = p0 * gemm_.nr(), n = std::min(s_.n, p1 * gemm_.nr()) - column;
           if (!add_c_) apply_activation(attrs_.act, c + column, r1 - r0, n, s_.n);
         });
@@ -190,7 +199,7 @@ class MatMulF32 final : public Kernel {
   MatMulShape s_;
   const GemmF32& gemm_;
   MatMulAttrs attrs_;
-  int64_t threads_, slots_ = 1, packed_size_ = 0, a_workspace_ = 0, b_workspace_ = 0, lda_ = 0;
+  int64_t threads_, k_, slots_ = 1, packed_size_ = 0, a_workspace_ = 0, b_workspace_ = 0, lda_ = 0;
   bool turned_ = false, row_c_ = false, add_c_ = false, row_vector_ = false;
   BroadcastLoops c_loops_;
   Packed packed_;
@@ -198,11 +207,14 @@ class MatMulF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_matmul_f32(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_matmul_by(const GemmF32& gemm, const KernelSpec& spec) {
   const auto shape = MatMulShape::make(spec);
   if (!shape) return nullptr;
   if (spec.has(2) && !shape->is_row(spec.inputs[2].shape) && !shape->broadcasts(spec.inputs[2].shape)) return nullptr;
-  return std::make_unique<MatMulF32>(*shape, gemm_f32(spec.isa), spec);
+  if (gemm.to_words && shape->g.a.column_stride != 1 && shape->k > 1) return spec.refuse("a is transposed");
+  return std::make_unique<MatMulF32>(*shape, gemm, spec);
 }
+
+std::unique_ptr<Kernel> make_matmul_f32(const KernelSpec& spec) { return make_matmul_by(gemm_f32(spec.isa), spec); }
 
 }  // namespace smelt

@@ -37,28 +37,43 @@ const MatMulRow kRows[] = {
     {{19, 577}, {577, 70}},
 };
 
+OpCase matmul_case(const MatMulRow& r, bool dynamic) {
+  auto attrs = std::make_shared<MatMulAttrs>();
+  attrs->transpose_a = r.transpose_a;
+  attrs->transpose_b = r.transpose_b;
+  attrs->alpha = r.alpha;
+  attrs->beta = r.beta;
+  attrs->act.kind = r.act;
+  OpCase c;
+  c.label = "a " + r.a.str() + " b " + r.b.str();
+  c.op = Op::kMatMul;
+  c.attrs = attrs;
+  c.inputs = {random_tensor(DType::kF32, r.a, -1, 1, 1), random_tensor(DType::kF32, r.b, -1, 1, 2)};
+  if (!dynamic) c.constants = {1, 2};
+  if (r.c != Shape{-1}) c.inputs.push_back(random_tensor(DType::kF32, r.c, -1, 1, 3));
+  c.threaded = r.a.rank() == 4 || r.alpha == 0.5;
+  return c;
+}
+
+constexpr Tolerance kTolerance{1e-4, 1e-5};
+
 void check_all(bool dynamic) {
-  for (const MatMulRow& r : kRows) {
-    auto attrs = std::make_shared<MatMulAttrs>();
-    attrs->transpose_a = r.transpose_a;
-    attrs->transpose_b = r.transpose_b;
-    attrs->alpha = r.alpha;
-    attrs->beta = r.beta;
-    attrs->act.kind = r.act;
-    OpCase c;
-    c.label = "a " + r.a.str() + " b " + r.b.str();
-    c.op = Op::kMatMul;
-    c.attrs = attrs;
-    c.inputs = {random_tensor(DType::kF32, r.a, -1, 1, 1), random_tensor(DType::kF32, r.b, -1, 1, 2)};
-    if (!dynamic) c.constants = {1, 2};
-    if (r.c != Shape{-1}) c.inputs.push_back(random_tensor(DType::kF32, r.c, -1, 1, 3));
-    c.threaded = r.a.rank() == 4 || r.alpha == 0.5;
-    check_on_cpu(c, "matmul_f32", {1e-4, 1e-5});
-  }
+  for (const MatMulRow& r : kRows) check_on_cpu(matmul_case(r, dynamic), "matmul_f32", kTolerance);
 }
 
 TEST(MatMulF32, ConstantB) { check_all(false); }
 TEST(MatMulF32, DynamicB) { check_all(true); }
+
+// Products of rounded operands are exact, alpha and beta powers of two.
+TEST(MatMulBf16, RoundedOperands) {
+  if (!machine_has(Isa::kBf16)) GTEST_SKIP() << "this machine has no AVX-512 BF16";
+  for (const MatMulRow& r : kRows) {
+    if (r.transpose_a) continue;
+    OpCase c = matmul_case(r, false);
+    for (const size_t i : {0, 1}) c.inputs[i] = rounded_to_bf16(c.inputs[i]);
+    check_named(c, "matmul_bf16", Isa::kBf16, kTolerance);
+  }
+}
 
 }  // namespace
 }  // namespace smelt

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/gemm/gemm_f32.h"
+
+namespace smelt {
+
+/// A matrix product of float32 whose operands are words of `gemm`; nullptr as for make_NAME() of the kernel list.
+std::unique_ptr<Kernel> make_matmul_by(const GemmF32& gemm, const KernelSpec& spec);
+
+}  // namespace smelt
