@@ -182,9 +182,10 @@ typedef struct smelt_session_options {
   const smelt_pool* pool; /**< replaces `threads`; NULL: threads of the session's own */
   smelt_log_function log; /**< NULL: nothing is told */
   void* log_context;
+  const char* isa; /**< level of the CPU's kernels (`smelt devices`); NULL: SMELT_ISA, else the best */
 } smelt_session_options;
 #define SMELT_SESSION_OPTIONS_INIT \
-  { sizeof(smelt_session_options), NULL, NULL, 0, -1, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL }
+  { sizeof(smelt_session_options), NULL, NULL, 0, -1, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL }
 
 /** Compiles a model. `options` may be NULL. */
 SMELT_API smelt_status smelt_session_create(const smelt_model* model, const smelt_session_options* options,

@@ -37,6 +37,7 @@ class Session:
         seconds_limit: float,
         steps_limit: int,
         profile: bool,
+        isa: str,
     ) -> None: ...
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Run once. Inputs come in the model's order, or by name. Return a tuple of new arrays in the model's order, or

@@ -140,6 +140,7 @@ class Session(_engine.Session):
         device: int = -1,
         device_storage: Storage = "auto",
         fp16: bool = False,
+        isa: str = "",
     ) -> None:
         if not isinstance(model, Model):
             raise TypeError(f"model is a {type(model).__name__}, smelt.Model expected")
@@ -160,6 +161,7 @@ class Session(_engine.Session):
             seconds_limit=float(seconds_limit),
             steps_limit=_integer("steps_limit", steps_limit, 0, 2**63 - 1),
             profile=bool(profile),
+            isa=isa,
         )
         self._loaded = model._loaded
         self._method = method
@@ -328,6 +330,7 @@ class Model:
         device: int = -1,
         device_storage: Storage = "auto",
         fp16: bool = False,
+        isa: str = "",
     ) -> Session:
         """A session with variables of its own.
 
@@ -339,6 +342,8 @@ class Model:
         profile: measure operators; `Session.profile` has the times.
         seed: of random operators without a seed of their own.
         device, device_storage, fp16: of the Vulkan back-end, as the options of the command line.
+        isa: level of the CPU's kernels that `smelt devices` lists; "": SMELT_ISA, else the best. "bf16" rounds the
+            operands of float32 products to bfloat16: half of the time, results within about 1 %.
 
         Raises InvalidInputError for values out of range, DeviceError where the device is not there.
         """
@@ -355,6 +360,7 @@ class Model:
             device=device,
             device_storage=device_storage,
             fp16=fp16,
+            isa=isa,
         )
 
     def inspect(

@@ -178,7 +178,7 @@ nb::object describe(const Model& model, bool optimised, bool page, const std::st
 
 void make_session(PySession* self, const Model& model, const std::string& method, const std::string& backend,
                   int threads, int device, const std::string& storage, bool fp16, uint64_t seed, size_t memory_limit,
-                  double seconds_limit, uint64_t steps_limit, bool profile) {
+                  double seconds_limit, uint64_t steps_limit, bool profile, const std::string& isa) {
   SessionOptions options = session_options({backend, storage, device, fp16});
   options.method = method;
   options.threads = threads;
@@ -187,6 +187,7 @@ void make_session(PySession* self, const Model& model, const std::string& method
   options.limit_seconds = seconds_limit;
   options.limit_steps = steps_limit;
   options.profile = profile;
+  options.isa = isa;
   new (self) PySession(model, options);
 }
 
@@ -248,7 +249,7 @@ NB_MODULE(_engine, m) {
   nb::class_<Lease>(m, "Lease");
   nb::class_<PySession>(m, "Session", "Runs a model; see smelt.Session.")
       .def("__init__", &make_session, "model"_a, "method"_a, "backend"_a, "threads"_a, "device"_a, "storage"_a,
-           "fp16"_a, "seed"_a, "memory_limit"_a, "seconds_limit"_a, "steps_limit"_a, "profile"_a)
+           "fp16"_a, "seed"_a, "memory_limit"_a, "seconds_limit"_a, "steps_limit"_a, "profile"_a, "isa"_a)
       .def(
           "run", [](PySession& s, const nb::args& args, const nb::kwargs& kwargs) { return s.run(args, kwargs); },
           "Run once. Inputs come in the model's order, or by name. Return a tuple of new arrays in the model's order, "

@@ -75,6 +75,8 @@ def options(r: random.Random) -> dict[str, Any]:
     if r.random() < 0.3:
         out["backend"] = r.choice(["cpu", "reference", "", "CPU", None, 3, "\0"])
     if r.random() < 0.2:
+        out["isa"] = r.choice(["", "baseline", "bf16", "avx7", None, 3, "x" * 10_000, "\udcff"])
+    if r.random() < 0.2:
         out["method"] = r.choice(["", "main", "other", None, 3, "x" * 10_000, "\udcff"])
     return out
 

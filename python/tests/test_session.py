@@ -145,6 +145,22 @@ def test_limits() -> None:
         session.run(x)
 
 
+def test_levels() -> None:
+    model = slow_model(steps=1, n=40)
+    x = np.random.default_rng(1).random((40, 40), dtype=np.float32)
+    with pytest.raises(smelt.InvalidInputError, match="isa is avx7; this machine has baseline"):
+        model.session(isa="avx7")
+    for level in ("baseline", "vnni", "bf16"):
+        try:
+            session = model.session(isa=level)
+        except smelt.InvalidInputError:
+            assert level != "baseline"
+            continue
+        with session:
+            assert session.isa == level
+            np.testing.assert_allclose(session.run(x)[0], x @ x, rtol=1e-5)
+
+
 def test_cancel() -> None:
     x = np.eye(400, dtype=np.float32)
     with slow_model().session(backend="reference") as session:

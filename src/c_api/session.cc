@@ -20,6 +20,7 @@ Result<SessionOptions> session_options(const smelt_session_options* given) {
   out.limit_seconds = o.limit_seconds;
   if (o.pool) out.thread_pool = o.pool->pool;
   out.log = log_sink(o.log, o.log_context);
+  if (o.isa) out.isa = o.isa;
   return out;
 }
 

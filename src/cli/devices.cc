@@ -60,14 +60,22 @@ void print_json(const Result<std::vector<vulkan::DeviceInfo>>& found) {
                       {"int64", d.int64},
                       {"float64", d.float64},
                       {"unified_memory", d.unified_memory}});
-  json out = {{"cpu", {{"isa", to_string(active_isa())}, {"threads", std::thread::hardware_concurrency()}}},
+  json levels = json::array();
+  for (const Isa isa : named_isas()) levels.push_back(to_string(isa));
+  json out = {{"cpu",
+               {{"isa", to_string(active_isa())},
+                {"levels", std::move(levels)},
+                {"threads", std::thread::hardware_concurrency()}}},
               {"vulkan", list}};
   if (!found.ok()) out["vulkan_problem"] = found.error().message();
   put_json(out);
 }
 
 void print_text(const Result<std::vector<vulkan::DeviceInfo>>& found) {
-  say("cpu     {} instructions, {} hardware threads\n", to_string(active_isa()), std::thread::hardware_concurrency());
+  std::string levels;
+  for (const Isa isa : named_isas()) levels += Cat(levels.empty() ? "" : ", ", to_string(isa));
+  say("cpu     {} instructions of {}; {} hardware threads\n", to_string(active_isa()), levels,
+      std::thread::hardware_concurrency());
   if (!found.ok()) {
     say("vulkan  {}; the cpu back-end runs every format\n", found.error().message());
     return;

@@ -131,9 +131,12 @@ static void run(const char* file) {
   describe(model);
   options.backend = "none";
   CHECK(smelt_session_create(model, &options, &session) == SMELT_INVALID_INPUT && session == NULL);
+  options.backend = "cpu";
+  options.isa = "none";
+  CHECK(smelt_session_create(model, &options, &session) == SMELT_INVALID_INPUT && session == NULL);
+  options.isa = "baseline";
   CHECK(smelt_pool_create(0, &pool) == SMELT_INVALID_INPUT);
   CHECK(smelt_pool_create(2, &pool) == SMELT_OK);
-  options.backend = "cpu";
   options.pool = pool;
   options.profile = 1;
   CHECK(smelt_session_create(model, &options, &session) == SMELT_OK);
