@@ -32,7 +32,7 @@ def example(dtype, shape):
     return numpy.ones(shape, dtype) if dtype.kind == "i" else numpy.random.default_rng(1).random(shape, dtype)
 
 
-def onnxruntime_runner(model, threads):
+def onnxruntime_runner(model, threads, _):
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -47,10 +47,10 @@ def onnxruntime_runner(model, threads):
     return lambda: session.run_with_iobinding(binding)
 
 
-def openvino_runner(model, threads):
+def openvino_runner(model, threads, precision):
     import openvino
 
-    settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+    settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
     request = openvino.Core().compile_model(model, "CPU", settings).create_infer_request()
     for i, port in enumerate(request.model_inputs):
         shape = [d.get_length() if d.is_static else 1 for d in port.get_partial_shape()]
@@ -58,7 +58,7 @@ def openvino_runner(model, threads):
     return request.infer
 
 
-def litert_runner(model, threads):
+def litert_runner(model, threads, _):
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(model_path=model, num_threads=threads)
@@ -73,10 +73,10 @@ FORMATS = {"onnxruntime": [".onnx"], "openvino": [".onnx"], "litert": [".tflite"
 SUFFIXES = sorted({suffix for suffixes in FORMATS.values() for suffix in suffixes})
 
 
-def child(engine, model, threads, seconds):
+def child(engine, model, threads, seconds, precision):
     """Prints the figures of one engine in this process as JSON."""
     start = time.perf_counter()
-    run = PEERS[engine](model, threads)
+    run = PEERS[engine](model, threads, precision)
     run()
     first, best, end = time.perf_counter() - start, math.inf, time.perf_counter() + seconds
     while time.perf_counter() < end or best == math.inf:
@@ -106,10 +106,10 @@ def command_output(args, command):
 def measure(args, engine, binary, model, runs):
     """Figures of one round: ms, first result in ms, peak memory in MiB."""
     if engine in PEERS:
-        return command_output(
-            args, [sys.executable, __file__, "--child", engine, str(args.threads), str(args.seconds), str(model)]
-        )
+        options = [engine, args.threads, args.seconds, model, "bf16" if args.bf16 else "f32"]
+        return command_output(args, [sys.executable, __file__, "--child", *map(str, options)])
     command = [binary, "bench", str(model), "--json", "--threads", str(args.threads), "--runs", str(runs)]
+    command += ["--bf16"] if args.bf16 and engine == "smelt" else []
     f = command_output(args, command)
     return {"ms": f["min_ms"], "first": f["load_ms"] + f["first_run_ms"], "memory": f["peak_memory_bytes"] / 2**20}
 
@@ -159,8 +159,10 @@ def main():
     ap.add_argument("--cpus", default="", help="processors to run on, 0,1,...; default: the last --threads ones")
     ap.add_argument("--rounds", type=int, default=3)
     ap.add_argument("--seconds", type=float, default=0.5, help="of measurement, per engine and round")
-    ap.add_argument("--peers", default=",".join(PEERS))
+    ap.add_argument("--bf16", action="store_true", help="products in bfloat16, against OpenVINO's in bfloat16")
+    ap.add_argument("--peers", default="")
     args = ap.parse_args()
+    args.peers = args.peers or ("openvino" if args.bf16 else ",".join(PEERS))
     available = sorted(os.sched_getaffinity(0))
     args.cpus = [int(c) for c in args.cpus.split(",")] if args.cpus else available[-args.threads :]
     args.engines = {
@@ -189,6 +191,6 @@ def main():
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
-        child(sys.argv[2], sys.argv[5], int(sys.argv[3]), float(sys.argv[4]))
+        child(sys.argv[2], sys.argv[5], int(sys.argv[3]), float(sys.argv[4]), sys.argv[6])
     else:
         main()
