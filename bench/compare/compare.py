@@ -138,6 +138,16 @@ def ratios(figures, key):
     return figures["smelt"][key] / min(peers) if peers and "smelt" in figures else math.nan
 
 
+def bound_ratio(args, figures, model):
+    """The ratio of an engine that computes nothing but the products, at --peak; Winograd's convolutions may beat it."""
+    peers = [figures[p]["ms"] for p in PEERS if p in figures]
+    if not peers:
+        return math.nan
+    done = subprocess.run([args.smelt, "inspect", str(model), "--json"], capture_output=True, text=True, check=True)
+    products = json.loads(done.stdout)["multiply_adds"]
+    return 2 * products / (args.peak * args.threads * 1e6) / min(peers)
+
+
 def geomean(values):
     logs = [math.log(v) for v in values if not math.isnan(v)]
     return math.exp(sum(logs) / len(logs)) if logs else math.nan
@@ -160,6 +170,13 @@ def main():
     ap.add_argument("--rounds", type=int, default=3)
     ap.add_argument("--seconds", type=float, default=0.5, help="of measurement, per engine and round")
     ap.add_argument("--bf16", action="store_true", help="products in bfloat16, against OpenVINO's in bfloat16")
+    ap.add_argument(
+        "--peak",
+        type=float,
+        default=0,
+        help="1e9 operations a second of a core (smelt_kernel_bench: Gop/s by share): adds the column `bound`, the ratio "
+        "of an engine that computes nothing but the products, each as its definition has it",
+    )
     ap.add_argument("--peers", default="")
     args = ap.parse_args()
     args.peers = args.peers or ("openvino" if args.bf16 else ",".join(PEERS))
@@ -171,11 +188,14 @@ def main():
         **dict.fromkeys(filter(None, args.peers.split(","))),
     }
     print(f"{processor()}, {time.strftime('%Y-%m-%d')}, {args.threads} thread(s)")
-    print(f"{'ms':32}" + "".join(f"{e:>13}" for e in args.engines) + f"{'ratio':>8}{'first':>8}{'memory':>8}")
+    columns = ["ratio", "first", "memory"] + (["bound"] if args.peak else [])
+    print(f"{'ms':32}" + "".join(f"{e:>13}" for e in args.engines) + "".join(f"{c:>8}" for c in columns))
     rows = []
     for model in sorted(m for p in args.models for m in (p.rglob("*") if p.is_dir() else [p]) if m.suffix in SUFFIXES):
         figures = race(args, model)
         rows.append([ratios(figures, key) for key in ("ms", "first", "memory")])
+        if args.peak:
+            rows[-1].append(bound_ratio(args, figures, model))
         times = "".join(f"{figures[e]['ms']:13.3f}" if e in figures else f"{'-':>13}" for e in args.engines)
         print(
             f"{model.stem if model.stem != 'model' else model.parent.name:32}{times}"
