@@ -1,6 +1,7 @@
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(ZLIB REQUIRED)
+find_path(SMELT_XXHASH_INCLUDE xxhash.h REQUIRED)
 find_path(SMELT_PTHREADPOOL_INCLUDE pthreadpool.h REQUIRED)
 find_library(SMELT_PTHREADPOOL pthreadpool REQUIRED)
 include(cmake/unity.cmake)

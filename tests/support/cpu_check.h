@@ -10,6 +10,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/coverage.h"
 #include "tests/support/kernel_runner.h"
+#include "tests/support/temporary_folder.h"
 
 namespace smelt::test {
 
@@ -35,6 +36,22 @@ inline void expect_runs(KernelRunner& runner, const KernelInfo& info, const Kern
   }
 }
 
+/// Runs a kernel on weights that are packed and kept in a store, and on those that it finds there. All cases share the
+/// store: one whose packed form follows from more than its contents say would find another one's.
+inline void expect_runs_on_kept(KernelRunner& runner, const KernelInfo& info, Isa isa,
+                                const std::vector<Tensor>& expected, Tolerance tolerance) {
+  static const TemporaryFolder folder;
+  static const auto store = PackStore::open(folder.path().string(), 0);
+  ASSERT_TRUE(store);
+  for (const char* const weights : {"packed", "kept"}) {
+    SCOPED_TRACE(weights);
+    PackCache packs(PackCache::Mode::kPack, store);
+    const auto kernel = runner.make(info, isa, 1, packs);
+    ASSERT_TRUE(kernel);
+    ASSERT_NO_FATAL_FAILURE(expect_runs(runner, info, *kernel, isa, 1, expected, tolerance));
+  }
+}
+
 /// Runs every kernel of the list that applies to the case, on every level of this machine and with one and three
 /// threads. Integer outputs must be equal, others within the tolerance. `want` names a kernel that must apply.
 inline void check_on_cpu(const OpCase& c, const std::string& want = "", Tolerance tolerance = {}) {
@@ -52,6 +69,8 @@ inline void check_on_cpu(const OpCase& c, const std::string& want = "", Toleranc
         if (!kernel) continue;
         wanted = wanted || want == info.name;
         ASSERT_NO_FATAL_FAILURE(expect_runs(runner, info, *kernel, isa, threads, *expected, tolerance));
+        if (threads > 1 || isa != best_isa()) continue;
+        ASSERT_NO_FATAL_FAILURE(expect_runs_on_kept(runner, info, isa, *expected, tolerance));
       }
   EXPECT_TRUE(wanted) << "kernel " << want << " does not apply";
   for (const Isa isa : machine_isas()) expect_chosen_dry(runner, isa);
@@ -72,6 +91,7 @@ inline void check_named(const OpCase& c, const std::string& name, Isa isa, Toler
     ASSERT_TRUE(kernel) << name << " does not apply: " << runner.refusal(isa);
     ASSERT_NO_FATAL_FAILURE(expect_runs(runner, *info, *kernel, isa, threads, *expected, tolerance));
   }
+  ASSERT_NO_FATAL_FAILURE(expect_runs_on_kept(runner, *info, isa, *expected, tolerance));
   expect_chosen_dry(runner, isa);
 }
 

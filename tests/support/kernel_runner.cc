@@ -62,8 +62,8 @@ KernelSpec KernelRunner::spec(Isa isa, int threads, PackCache& packs) {
   return {{node_, in_types_, constants_, std::span<const ValueType>(out_types_)}, isa, threads, packs};
 }
 
-std::unique_ptr<Kernel> KernelRunner::make(const KernelInfo& info, Isa isa, int threads) {
-  return info.prepare(spec(isa, threads, packs_));
+std::unique_ptr<Kernel> KernelRunner::make(const KernelInfo& info, Isa isa, int threads, PackCache& packs) {
+  return info.prepare(spec(isa, threads, packs));
 }
 
 const KernelInfo* KernelRunner::choose(Isa isa, PackCache::Mode mode) {

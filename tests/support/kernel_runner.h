@@ -18,7 +18,10 @@ class KernelRunner {
   /// All outputs.
   Result<std::vector<Tensor>> reference();
   /// The kernel of this entry for a level, or null when it does not apply.
-  std::unique_ptr<Kernel> make(const KernelInfo& info, Isa isa, int threads = 1);
+  std::unique_ptr<Kernel> make(const KernelInfo& info, Isa isa, int threads = 1) {
+    return make(info, isa, threads, packs_);
+  }
+  std::unique_ptr<Kernel> make(const KernelInfo& info, Isa isa, int threads, PackCache& packs);
   /// The kernel of the list that is chosen for a level, with packed weights or with a cache that packs none; null:
   /// none.
   const KernelInfo* choose(Isa isa, PackCache::Mode mode);

@@ -40,9 +40,15 @@ class ConvI8 final : public Kernel {
     const Tensor& filter = *spec.constant(1);
     const bool unquantized = unquantized_filter(filter);
     const Tensor* bias = spec.constant(2);
-    packed_ = spec.packs.get(ConvI8Key{{g, filter, bias}, &gemm_, chunks_.count(), q.x_zero, q.x_signed}, [&] {
-      return unquantized ? pack(filter.data<int8_t>()) : pack(ordered_filter(g_, filter, q_.w_zeros).data());
-    });
+    const ConvI8Key key{{g, filter, bias}, &gemm_, chunks_.count(), q.x_zero, q.x_signed};
+    packed_ = spec.packs.get(
+        key,
+        [&] { return unquantized ? pack(filter.data<int8_t>()) : pack(ordered_filter(g_, filter, q_.w_zeros).data()); },
+        [&] {
+          std::vector<int64_t> numbers = key.filter.numbers();
+          numbers.insert(numbers.end(), {key.chunks, key.x_zero, key.x_signed, gemm_.bytes});
+          return spec.contents("conv_i8", std::move(numbers));
+        });
     lda_ = gemm_.a_row_bytes(g.k());
     block_ = gemm_.block_rows(g.out_pixels(), g.k());
     if (threads_ > 1) {

@@ -159,8 +159,14 @@ class ConvNhwcF32 final : public Kernel {
     const ConvShape& g = g_;
     const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
     const float* b = bias ? bias->data<float>() : nullptr;
-    packed_ = spec.packs.get(ConvNhwcKey{{shape, *spec.constant(1), bias}, &gemm},
-                             [&] { return pack(spec.constant(1)->read_once().data<float>(), b); });
+    const ConvNhwcKey key{{shape, *spec.constant(1), bias}, &gemm};
+    packed_ = spec.packs.get(
+        key, [&] { return pack(spec.constant(1)->read_once().data<float>(), b); },
+        [&] {
+          std::vector<int64_t> numbers = key.filter.numbers();
+          numbers.push_back(gemm.word);
+          return spec.contents("conv_nhwc_f32", std::move(numbers));
+        });
     // Blocks of whole tiles: patches that fit the level-2 cache.
     block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.k() * gemm.mr));
     if (g.pointwise()) block_ = std::max<int64_t>(block_, g.out_pixels() / gemm.mr + 1);

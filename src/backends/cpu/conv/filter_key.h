@@ -1,6 +1,7 @@
 #pragma once
 
 #include <compare>
+#include <vector>
 
 #include "ops/conv/conv_shape.h"
 
@@ -24,6 +25,7 @@ struct FilterKey {
         stride_i(g.filter_i),
         stride_s(g.filter_s) {}
   auto operator<=>(const FilterKey&) const = default;
+  std::vector<int64_t> numbers() const { return {groups, c_in, c_out, taps, stride_o, stride_i, stride_s}; }
 };
 
 }  // namespace smelt

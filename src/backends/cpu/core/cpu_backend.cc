@@ -91,8 +91,9 @@ class CpuModel final : public BackendModel {
  public:
   CpuModel(Isa isa, CompileMode mode)
       : isa_(isa),
-        packs_(
-            std::make_shared<PackCache>(mode == CompileMode::kDry ? PackCache::Mode::kDry : PackCache::Mode::kPack)) {}
+        packs_(mode == CompileMode::kDry
+                   ? std::make_shared<PackCache>(PackCache::Mode::kDry)
+                   : std::make_shared<PackCache>(PackCache::Mode::kPack, PackStore::of_environment())) {}
   std::unique_ptr<BackendSession> make_session(const SessionOptions&, int threads) override {
     return std::make_unique<CpuSession>(packs_, isa_, threads);
   }

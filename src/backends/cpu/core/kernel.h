@@ -22,6 +22,9 @@ struct KernelSpec : NodeSpec {
   PackCache& packs;
   std::string* why = nullptr;  ///< where refuse() writes; nullptr: nobody asks
 
+  /// What a packed form of the node's constants is made of: they, the level and `numbers`.
+  PackContents contents(const char* form, std::vector<int64_t> numbers) const;
+
   /// Returns nullptr, for make_NAME() to return, and records why the kernel cannot run the node.
   template <class... Parts>
   std::nullptr_t refuse(const Parts&... parts) const {

@@ -119,11 +119,16 @@ std::unique_ptr<Kernel> through_float32(const KernelSpec& spec, bool quantized_w
     const bool is_weights = i == 1 && quantized;
     if (!spec.has(i) || !(is_float16(types[i]) || is_weights)) continue;
     if (const Tensor* c = spec.constant(i)) {
-      Packed wide = spec.packs.get(WidenedKey{c->identity()}, [&] {
-        auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(c->elements()) * sizeof(float));
-        if (!real_values(c->read_once(), packed->data<float>()).ok()) return Packed();
-        return Packed(packed);
-      });
+      Packed wide = spec.packs.get(
+          WidenedKey{c->identity()},
+          [&] {
+            auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(c->elements()) * sizeof(float));
+            if (!real_values(c->read_once(), packed->data<float>()).ok()) return Packed();
+            return Packed(packed);
+          },
+          [&] {
+            return PackContents{"legalized_types", {}, {c}};
+          });
       if (!wide) return nullptr;
       constants[i] = Tensor::view(DType::kF32, c->shape(), wide->data<float>(), wide);
       pointers[i] = &constants[i];

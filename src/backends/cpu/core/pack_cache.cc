@@ -15,7 +15,27 @@ AlignedBuffer::AlignedBuffer(size_t bytes) : bytes_(bytes) {
   std::memset(data_, 0, rounded);
 }
 
-AlignedBuffer::~AlignedBuffer() { std::free(data_); }
+AlignedBuffer::AlignedBuffer(std::shared_ptr<const MappedFile> file, const std::byte* data, size_t bytes)
+    : file_(std::move(file)), data_(const_cast<std::byte*>(data)), bytes_(bytes) {}
+
+AlignedBuffer::~AlignedBuffer() {
+  if (!file_) std::free(data_);
+}
+
+Packed PackCache::make(const std::function<Packed()>& pack, const std::function<PackContents()>& contents) const {
+  if (mode_ == Mode::kDry) return std::make_shared<const AlignedBuffer>(0);
+  if (!store_ || !contents) return pack();
+  const PackContents made_of = contents();
+  if (!store_->keeps(made_of)) return pack();
+  const std::string name = store_->name(made_of);
+  if (Packed kept = store_->read(name)) return kept;
+  Packed packed = pack();
+  if (!packed) return packed;
+  store_->write(name, *packed);
+  // In mapped memory, processes share it.
+  Packed kept = store_->read(name);
+  return kept ? kept : packed;
+}
 
 size_t PackCache::bytes() const {
   const std::lock_guard lock(mutex_);

@@ -8,12 +8,17 @@
 #include <mutex>
 #include <typeindex>
 
+#include "backends/cpu/core/pack_store.h"
+#include "base/mapped_file.h"
+
 namespace smelt {
 
-/// Memory aligned to 64 bytes, zero-filled at first.
+/// Memory aligned to 64 bytes, zero-filled at first; or a part of a mapped file, which is never written.
 class AlignedBuffer {
  public:
   explicit AlignedBuffer(size_t bytes);
+  /// `data`: `bytes` of the file, aligned to 64, with 64 more behind them.
+  AlignedBuffer(std::shared_ptr<const MappedFile> file, const std::byte* data, size_t bytes);
   ~AlignedBuffer();
   AlignedBuffer(const AlignedBuffer&) = delete;
   AlignedBuffer& operator=(const AlignedBuffer&) = delete;
@@ -28,11 +33,10 @@ class AlignedBuffer {
   size_t bytes() const { return bytes_; }
 
  private:
+  std::shared_ptr<const MappedFile> file_;  ///< nullptr: memory of its own
   void* data_;
   size_t bytes_;
 };
-using Packed = std::shared_ptr<const AlignedBuffer>;
-
 /// Packed weights of a model, shared by all its plans and sessions. Thread-safe. Entries live as long as the cache;
 /// the constants that they were packed from must too.
 class PackCache {
@@ -41,16 +45,19 @@ class PackCache {
     kPack,
     kDry,  ///< packs nothing and reads no weights: kernels can be chosen, not run
   };
-  explicit PackCache(Mode mode = Mode::kPack) : mode_(mode) {}
+  /// `store`: where packed forms are kept that say what they are made of; nullptr: nowhere.
+  explicit PackCache(Mode mode = Mode::kPack, std::shared_ptr<const PackStore> store = nullptr)
+      : mode_(mode), store_(std::move(store)) {}
   /// The entry of a key, made by `pack` when absent. A Key is a struct of the kernel, ordered by <=>: the addresses of
   /// the constants and everything else that their packed form depends on. Keys of different types never meet.
+  /// `contents`: what the form follows from, for the store; empty: it is not kept there.
   template <class Key>
-  Packed get(const Key& key, const std::function<Packed()>& pack) {
+  Packed get(const Key& key, const std::function<Packed()>& pack, const std::function<PackContents()>& contents = {}) {
     const std::lock_guard lock(mutex_);
     auto& table = tables_[typeid(Key)];
     if (!table) table = std::make_unique<TableOf<Key>>();
     Packed& entry = static_cast<TableOf<Key>&>(*table).entries[key];
-    if (!entry) entry = mode_ == Mode::kDry ? std::make_shared<const AlignedBuffer>(0) : pack();
+    if (!entry) entry = make(pack, contents);
     return entry;
   }
   Mode mode() const { return mode_; }
@@ -71,7 +78,10 @@ class PackCache {
     }
   };
 
+  Packed make(const std::function<Packed()>& pack, const std::function<PackContents()>& contents) const;
+
   Mode mode_;
+  std::shared_ptr<const PackStore> store_;
   mutable std::mutex mutex_;
   std::map<std::type_index, std::unique_ptr<Table>> tables_;  ///< by the keys' type
 };

@@ -105,11 +105,12 @@ class MatMulF32 final : public Kernel {
   }
   void pack_constant(const KernelSpec& spec, const Tensor* c) {
     const MatrixView& b = s_.g.b;
+    const MatMulF32Key key{{s_, *spec.constant(1), c},
+                           &gemm_,
+                           std::bit_cast<uint64_t>(attrs_.alpha),
+                           std::bit_cast<uint64_t>(attrs_.beta)};
     packed_ = spec.packs.get(
-        MatMulF32Key{{s_, *spec.constant(1), c},
-                     &gemm_,
-                     std::bit_cast<uint64_t>(attrs_.alpha),
-                     std::bit_cast<uint64_t>(attrs_.beta)},
+        key,
         [&] {
           auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(packed_size_ * s_.b_matrices) * 4);
           const Tensor matrices = spec.constant(1)->read_once();
@@ -119,6 +120,12 @@ class MatMulF32 final : public Kernel {
                        static_cast<float>(attrs_.alpha), static_cast<float>(attrs_.beta));
           release_pages(matrices.raw(), matrices.bytes());
           return packed;
+        },
+        [&] {
+          std::vector<int64_t> numbers = key.matrix.numbers();
+          numbers.insert(numbers.end(), {gemm_.word, std::bit_cast<int64_t>(key.alpha),
+                                         std::bit_cast<int64_t>(key.beta), c != nullptr});
+          return spec.contents("matmul_f32", std::move(numbers));
         });
   }
   /// Copies rows [first, last) of an a that is transposed, whose rows collide, or whose words are no floats.

@@ -47,10 +47,16 @@ class MatMulI8 final : public Kernel {
     scales_at_ = padded_bytes(panels_bytes());
     column_sums_offset_ = scales_at_ + padded_bytes(blocks_ * s.n * 4);
     const Tensor* c = spec.constant(2);
+    const MatMulI8Key key{
+        {s, *spec.constant(1), requantize_params_ ? c : nullptr}, &gemm_, blocks_, rows, x_zero_, x_signed_};
     packed_ = spec.packs.get(
-        MatMulI8Key{
-            {s, *spec.constant(1), requantize_params_ ? c : nullptr}, &gemm_, blocks_, rows, x_zero_, x_signed_},
-        [&] { return pack(weights); });
+        key, [&] { return pack(weights); },
+        [&] {
+          std::vector<int64_t> numbers = key.matrix.numbers();
+          numbers.insert(numbers.end(), {blocks_, static_cast<int64_t>(rows), x_zero_, x_signed_, gemm_.bytes,
+                                         key.matrix.c != nullptr});
+          return spec.contents("matmul_i8", std::move(numbers));
+        });
     has_bias_ = !requantize_params_ && spec.has(2);
     const bool as_they_lie = gemm_.bytes && s.k % 4 == 0;
     direct_ = rows == Rows::kPerTensorParams && as_they_lie;

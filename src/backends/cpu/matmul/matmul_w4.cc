@@ -53,8 +53,14 @@ class MatMulW4 final : public Kernel {
     takes_at_ = panels_ * panel_bytes_;
     zeros_at_ = takes_at_ + columns() * 4;
     has_zeros_ = !w.all_zeros_are(is_signed_integer(spec.inputs[1].dtype) ? 0 : 8);
-    packed_ = spec.packs.get(MatMulW4Key{{s, *spec.constant(1), nullptr}, blocks_, gemm_.lanes},
-                             [&] { return pack(w, is_signed_integer(spec.inputs[1].dtype) ? 8 : 0); });
+    const MatMulW4Key key{{s, *spec.constant(1), nullptr}, blocks_, gemm_.lanes};
+    packed_ = spec.packs.get(
+        key, [&] { return pack(w, is_signed_integer(spec.inputs[1].dtype) ? 8 : 0); },
+        [&] {
+          std::vector<int64_t> numbers = key.matrix.numbers();
+          numbers.insert(numbers.end(), {blocks_, gemm_.lanes});
+          return spec.contents("matmul_w4", std::move(numbers));
+        });
     unpacks_ = mode == Rows::kReal && s.m > gemm_.real_rows;
     if (unpacks_) lda_ = s.k + (s.k % 1024 == 0 ? 16 : 0);  // rows of a tile do not meet in the same cache lines
     in_place_ = mode == Rows::kReal && lda_ == s.k;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <compare>
+#include <vector>
 
 #include "ops/matmul/matmul_shape.h"
 
@@ -22,6 +23,7 @@ struct MatrixKey {
         column_stride(s.g.b.column_stride),
         matrices(s.b_matrices) {}
   auto operator<=>(const MatrixKey&) const = default;
+  std::vector<int64_t> numbers() const { return {k, n, row_stride, column_stride, matrices}; }
 };
 
 }  // namespace smelt

@@ -169,11 +169,15 @@ class RecurrentF32 final : public Kernel {
     direction_size_ = w_size_ + r_size_ + last_size_ + (spec.has(7) ? 3 * n_ : 0);
     has_peephole_ = spec.has(7);
     const auto address = [&](size_t i) -> const void* { return spec.has(i) ? spec.constant(i)->identity() : nullptr; };
-    packed_ = spec.packs.get(RecurrentKey{{address(1), address(2), address(3), address(7)},
-                                          {input_, hidden_, gates_, directions_},
-                                          &gemm_,
-                                          a_.linear_before_reset},
-                             [&] { return pack(spec); });
+    const RecurrentKey key{{address(1), address(2), address(3), address(7)},
+                           {input_, hidden_, gates_, directions_},
+                           &gemm_,
+                           a_.linear_before_reset};
+    packed_ = spec.packs.get(
+        key, [&] { return pack(spec); },
+        [&] {
+          return spec.contents("recurrent_f32", {input_, hidden_, gates_, directions_, a_.linear_before_reset});
+        });
   }
   size_t scratch_bytes() const override {
     const int64_t coarse = a_.dynamic_quantization ? steps_ * batch_ * input_ : 0;
