@@ -7,6 +7,11 @@
 namespace smelt {
 namespace {
 
+/// A rounded value as int8; NaN gives 0.
+int8_t to_int8(float v, float low) {
+  return std::isnan(v) ? int8_t{0} : static_cast<int8_t>(std::clamp(v, low, 127.0f));
+}
+
 QuantParams symmetric_row(const float* values, int64_t n, float low, float high, int8_t* out) {
   const float range = std::max(std::fabs(low), std::fabs(high));
   if (!(range > 0) || !std::isfinite(range)) {
@@ -14,8 +19,7 @@ QuantParams symmetric_row(const float* values, int64_t n, float low, float high,
     return {};
   }
   const float inverse = 127.0f / range;
-  for (int64_t i = 0; i < n; ++i)
-    out[i] = static_cast<int8_t>(std::clamp(std::round(values[i] * inverse), -127.0f, 127.0f));
+  for (int64_t i = 0; i < n; ++i) out[i] = to_int8(std::round(values[i] * inverse), -127.0f);
   return {range / 127.0f, 0};
 }
 
@@ -27,8 +31,7 @@ QuantParams asymmetric_row(const float* values, int64_t n, float low, float high
   }
   const float inverse = 1.0f / params.scale;
   for (int64_t i = 0; i < n; ++i)
-    out[i] = static_cast<int8_t>(
-        std::clamp(static_cast<float>(params.zero_point) + std::round(values[i] * inverse), -128.0f, 127.0f));
+    out[i] = to_int8(static_cast<float>(params.zero_point) + std::round(values[i] * inverse), -128.0f);
   return params;
 }
 

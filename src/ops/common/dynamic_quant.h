@@ -10,7 +10,8 @@ namespace smelt {
 bool choose_asymmetric_quant_params(float low, float high, QuantParams& params);
 
 /// Quantizes one row to int8 as TFLite's hybrid kernels do: symmetric, the largest magnitude at +-127, or asymmetric
-/// over the range widened to hold 0. Rounds half away from zero, before the zero point is added.
+/// over the range widened to hold 0. Rounds half away from zero, before the zero point is added. NaN gives 0; which
+/// range a row with NaN has is what std::minmax_element finds.
 QuantParams quantize_row(const float* values, int64_t n, bool asymmetric, int8_t* out);
 
 /// Symmetric int8 parameters of a block of values: q = value * inverse, rounded half to even, within +-127.

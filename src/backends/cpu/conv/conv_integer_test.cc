@@ -59,17 +59,18 @@ TEST(ConvDynamicQuant, SymmetricAndAsymmetric) {
                    r.groups == r.c_in ? "depthwise_dynamic_quant" : "conv_dynamic_quant", {1e-6, 1e-6});
 }
 
-// Images of zeros alone or with an infinite number, before one of others.
+// Images of zeros alone, or with an infinite number or NaN, before one of others.
 TEST(ConvDynamicQuant, ImagesThatHaveNoScale) {
   for (const bool asymmetric : {false, true})
-    for (const float value : {0.0f, INFINITY}) {
-      const Row lines{2, 8, 7, 12, 20, 3, 1, 1, 1};
-      OpCase c = dynamic_quant_case(lines, asymmetric);
-      c.label += Cat(" value ", value);
-      auto* x = c.inputs[0].data<float>();
-      std::fill_n(x, value == 0 ? c.inputs[0].elements() / 2 : 1, value);
-      check_on_cpu(c, "conv_dynamic_quant", {1e-6, 1e-6});
-    }
+    for (const float value : {0.0f, INFINITY, NAN})
+      for (const int64_t at : {0, 37, 600}) {
+        const Row lines{2, 8, 7, 12, 20, 3, 1, 1, 1};
+        OpCase c = dynamic_quant_case(lines, asymmetric);
+        c.label += Cat(" value ", value, " at ", at);
+        auto* x = c.inputs[0].data<float>();
+        std::fill_n(x + at, value == 0 ? c.inputs[0].elements() / 2 - at : 1, value);
+        check_on_cpu(c, "conv_dynamic_quant", {1e-6, 1e-6});
+      }
 }
 
 TEST(ConvDynamic, ImagesWithParams) {

@@ -60,6 +60,45 @@ HWY_INLINE void row_range_inline(const float* x, int64_t n, float* low, float* h
 
 void row_range(const float* x, int64_t n, float* low, float* high) { row_range_inline(x, n, low, high); }
 
+/// Smallest and largest of n > 0 values. False if one is infinite or NaN.
+HWY_INLINE bool finite_range(const float* x, int64_t n, float* low, float* high) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int kChains = 4;  // one waits for its own results
+  V lows[kChains], highs[kChains], zeros[kChains];
+  for (int c = 0; c < kChains; ++c) {
+    lows[c] = highs[c] = hn::Set(d, x[0]);
+    zeros[c] = hn::Zero(d);
+  }
+  const auto take = [&](int c, const float* from) HWY_ATTR {
+    const V v = hn::LoadU(d, from);
+    lows[c] = hn::Min(lows[c], v);
+    highs[c] = hn::Max(highs[c], v);
+    zeros[c] = hn::MulAdd(v, hn::Zero(d), zeros[c]);  // NaN from the first value on that is not finite
+  };
+  int64_t i = 0;
+  for (; i + kChains * lanes <= n; i += kChains * lanes)
+#pragma GCC unroll 4
+    for (int c = 0; c < kChains; ++c) take(c, x + i + c * lanes);
+  for (; i + lanes <= n; i += lanes) take(0, x + i);
+#pragma GCC unroll 4
+  for (int c = 1; c < kChains; ++c) {
+    lows[0] = hn::Min(lows[0], lows[c]);
+    highs[0] = hn::Max(highs[0], highs[c]);
+    zeros[0] = hn::Add(zeros[0], zeros[c]);
+  }
+  float lo = hn::GetLane(hn::MinOfLanes(d, lows[0])), hi = hn::GetLane(hn::MaxOfLanes(d, highs[0]));
+  float zero = hn::GetLane(hn::SumOfLanes(d, zeros[0]));
+  for (; i < n; ++i) {
+    lo = std::min(lo, x[i]);
+    hi = std::max(hi, x[i]);
+    zero += x[i] * 0.0f;
+  }
+  *low = lo;
+  *high = hi;
+  return zero == 0;
+}
+
 /// Columns [j, ...) of the rows, as many as the part's lanes.
 template <class Part>
 HWY_INLINE void rescale_columns(Part part, const AccumulatorScales& by, int64_t j, const int32_t* acc, int64_t stride,
@@ -96,14 +135,46 @@ HWY_INLINE void rescale_columns(Part part, const AccumulatorScales& by, int64_t 
   }
 }
 
+/// Rows of 2 * lanes accumulators with quantization parameters of their own, whose addends are all there.
+template <bool kAdds>
+HWY_INLINE void rescale_wide_rows(const AccumulatorScales& by, const int32_t* acc, int64_t stride, int64_t rows,
+                                  const QuantParams* params, float* y, int64_t y_stride) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto lo = hn::Set(d, by.lo), hi = hn::Set(d, by.hi);
+  hn::Vec<decltype(di)> column_sums[2];
+  V scales[2], bias[2];
+#pragma GCC unroll 2
+  for (int j = 0; j < 2; ++j) {
+    column_sums[j] = by.column_sums ? hn::LoadU(di, by.column_sums + j * lanes) : hn::Zero(di);
+    scales[j] = hn::LoadU(d, by.scales + j * lanes);
+    bias[j] = kAdds ? hn::LoadU(d, by.bias + j * lanes) : hn::Zero(d);
+  }
+  for (int64_t r = 0; r < rows; ++r, acc += stride, y += y_stride) {
+    const auto zero = hn::Set(di, params[r].zero_point);
+    const auto scale = hn::Set(d, params[r].scale);
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+      const auto s = hn::Sub(hn::LoadU(di, acc + j * lanes), hn::Mul(zero, column_sums[j]));
+      V v = hn::Mul(hn::Mul(hn::ConvertTo(d, s), scale), scales[j]);
+      if constexpr (kAdds) v = hn::Add(v, bias[j]);
+      hn::StoreU(hn::Min(hi, hn::Max(lo, v)), d, y + j * lanes);
+    }
+  }
+}
+
 void rescale_acc(const AccumulatorScales& by, const int32_t* acc, int64_t stride, int64_t rows,
                  const QuantParams* params, int64_t params_step, int64_t n, float* y, int64_t y_stride) {
+  if (params_step == 1 && by.first && by.last && n == 2 * static_cast<int64_t>(hn::Lanes(D())))
+    return by.bias ? rescale_wide_rows<true>(by, acc, stride, rows, params, y, y_stride)
+                   : rescale_wide_rows<false>(by, acc, stride, rows, params, y, y_stride);
   each_vector(n, [&](auto part, int64_t j)
                      HWY_ATTR { rescale_columns(part, by, j, acc, stride, rows, params, params_step, y, y_stride); });
 }
 
 /// The product or quotient that a quantization parameters is made by, and the integers it goes to.
-template <bool kAway, bool kDivides, class Q>
+template <bool kAway, bool kDivides, bool kInRange, class Q>
 HWY_INLINE void quantize_to(const float* x, int64_t n, const QuantRule& params, Q* out) {
   const auto integers = [zero = params.zero, low = static_cast<float>(params.low - params.zero),
                          high = static_cast<float>(params.high - params.zero),
@@ -112,11 +183,12 @@ HWY_INLINE void quantize_to(const float* x, int64_t n, const QuantRule& params, 
     const hn::RebindToSigned<decltype(d)> di;
     const auto x_i = hn::LoadU(d, from);
     const auto v = kDivides ? hn::Div(x_i, hn::Set(d, scale)) : hn::Mul(x_i, hn::Set(d, scale));
-    const auto r = hn::Min(hn::Max(v, hn::Set(d, low)), hn::Set(d, high));
+    const auto r = kInRange ? v : hn::Min(hn::Max(v, hn::Set(d, low)), hn::Set(d, high));
     // Away from zero: the largest number below 1/2 goes over the middle from 1/2 on, and from nothing below.
     const auto q =
         kAway ? whole_in_range(hn::Add(r, hn::CopySign(hn::Set(d, 0x1.fffffep-2f), r))) : nearest_in_range(r);
-    return hn::IfThenZeroElse(hn::RebindMask(di, hn::IsNaN(v)), hn::Add(q, hn::Set(di, zero)));
+    const auto integer = hn::Add(q, hn::Set(di, zero));
+    return kInRange ? integer : hn::IfThenZeroElse(hn::RebindMask(di, hn::IsNaN(v)), integer);
   };
   const D d;
   const hn::CappedTag<float, 1> one;
@@ -141,14 +213,23 @@ HWY_INLINE void quantize_to(const float* x, int64_t n, const QuantRule& params, 
 template <bool kAway, bool kDivides>
 void to_quantized_type(const float* x, int64_t n, const QuantRule& g, uint8_t* out) {
   if (g.wide)
-    g.is_signed ? quantize_to<kAway, kDivides>(x, n, g, reinterpret_cast<int16_t*>(out))
-                : quantize_to<kAway, kDivides>(x, n, g, reinterpret_cast<uint16_t*>(out));
+    g.is_signed ? quantize_to<kAway, kDivides, false>(x, n, g, reinterpret_cast<int16_t*>(out))
+                : quantize_to<kAway, kDivides, false>(x, n, g, reinterpret_cast<uint16_t*>(out));
   else
-    g.is_signed ? quantize_to<kAway, kDivides>(x, n, g, reinterpret_cast<int8_t*>(out))
-                : quantize_to<kAway, kDivides>(x, n, g, out);
+    g.is_signed ? quantize_to<kAway, kDivides, false>(x, n, g, reinterpret_cast<int8_t*>(out))
+                : quantize_to<kAway, kDivides, false>(x, n, g, out);
+}
+
+/// Quantizes a row by the rule of choose_params().
+void quantize_row_to(const float* x, int64_t n, const QuantRule& rule, int8_t* out) {
+  if (rule.in_range)
+    quantize_to<true, false, true>(x, n, rule, out);
+  else
+    quantize_to<true, false, false>(x, n, rule, out);
 }
 
 void quantize(const float* x, int64_t n, const QuantRule& g, uint8_t* out) {
+  if (g.in_range) return quantize_row_to(x, n, g, reinterpret_cast<int8_t*>(out));
   if (g.factor || g.reciprocal)
     (g.away ? to_quantized_type<true, false> : to_quantized_type<false, false>)(x, n, g, out);
   else
@@ -176,9 +257,9 @@ void dequantize(const uint8_t* x, int64_t n, const QuantRule& params, float fact
 
 bool choose_params(const float* x, int64_t n, bool asymmetric, QuantParams* params, QuantRule* rule) {
   float low = 0, high = 0;
-  if (n > 0) row_range_inline(x, n, &low, &high);
+  if (n == 0 || !finite_range(x, n, &low, &high)) return false;
   const float magnitude = std::max(std::fabs(low), std::fabs(high));
-  if (!(magnitude > 0) || !std::isfinite(magnitude)) return false;
+  if (!(magnitude > 0)) return false;
   *params = {magnitude / 127.0f, 0};
   *rule = {.scale = 127.0f / magnitude, .low = -127, .away = true, .factor = true};
   if (asymmetric) {
@@ -187,6 +268,7 @@ bool choose_params(const float* x, int64_t n, bool asymmetric, QuantParams* para
     rule->zero = params->zero_point;
     rule->low = -128;
   }
+  rule->in_range = std::isfinite(rule->scale);  // that of subnormal numbers is not
   return true;
 }
 
@@ -195,7 +277,7 @@ void quantize_rows(const float* x, int64_t rows, int64_t n, bool asymmetric, int
   for (int64_t r = 0; r < rows; ++r, x += n, out += stride) {
     QuantRule rule;
     if (choose_params(x, n, asymmetric, params + r, &rule))
-      quantize_to<true, false>(x, n, rule, out);
+      quantize_row_to(x, n, rule, out);
     else
       params[r] = quantize_row(x, n, asymmetric, out);
   }
@@ -248,7 +330,8 @@ void quantize_blocks(const float* x, int64_t n, int64_t block, int8_t* out, floa
   for (int64_t at = 0; at < n; at += block) {
     const int64_t here = std::min(block, n - at);
     const BlockQuantParams to = choose_block_quant_params(magnitude_of(x + at, here));
-    quantize_to<false, false>(x + at, here, QuantRule{.scale = to.inverse, .low = -127, .factor = true}, out + at);
+    quantize_to<false, false, false>(x + at, here, QuantRule{.scale = to.inverse, .low = -127, .factor = true},
+                                     out + at);
     *scales++ = to.scale;
     *acc++ = sum_of(out + at, here);
   }

@@ -17,6 +17,7 @@ struct QuantRule {
   bool away = false;        ///< ties away from zero, else to even
   bool reciprocal = false;  ///< x * (1 / scale) instead of x / scale
   bool factor = false;      ///< x * scale
+  bool in_range = false;    ///< every x is a number, and saturation to the type is all that its integer needs
 };
 
 /// The entries that an integer type has, on a quantization parameters of scale 1.
@@ -65,7 +66,7 @@ struct DynamicQuantOps {
   void (*dequantize)(const uint8_t* x, int64_t n, const QuantRule& params, float factor, float* out);
 
   /// The quantization parameters of a row of n values, and the rule by which quantize() gives its int8 values. False if
-  /// the row has no values, zeros alone or any that is not finite: quantize_rows() quantizes it all the same.
+  /// the row has no values, zeros alone or any that is infinite or NaN: quantize_rows() quantizes it all the same.
   bool (*choose_params)(const float* x, int64_t n, bool asymmetric, QuantParams* params, QuantRule* rule);
   /// Rows of n values to rows of `out`, `stride` apart, and their quantization parameters.
   void (*quantize_rows)(const float* x, int64_t rows, int64_t n, bool asymmetric, int8_t* out, int64_t stride,
