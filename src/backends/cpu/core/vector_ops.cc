@@ -184,14 +184,16 @@ HWY_INLINE double sum_of(const float* x, int64_t n, F&& f) {
   double total = 0;
   int64_t i = 0;
   while (i + lanes <= n) {
-    V a = hn::Zero(d), b = a;
+    V a = hn::Zero(d), b = a, c = a, e = a;  // four sums: one waits for its own results
     const int64_t end = std::min(n, i + kStretch * lanes);
-    for (; i + 2 * lanes <= end; i += 2 * lanes) {
+    for (; i + 4 * lanes <= end; i += 4 * lanes) {
       a = hn::Add(a, f(d, hn::LoadU(d, x + i)));
       b = hn::Add(b, f(d, hn::LoadU(d, x + i + lanes)));
+      c = hn::Add(c, f(d, hn::LoadU(d, x + i + 2 * lanes)));
+      e = hn::Add(e, f(d, hn::LoadU(d, x + i + 3 * lanes)));
     }
     for (; i + lanes <= end; i += lanes) a = hn::Add(a, f(d, hn::LoadU(d, x + i)));
-    total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b))));
+    total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, c), hn::Add(b, e)))));
   }
   each_vector(n - i, [&](auto part, int64_t at) HWY_ATTR {
     const auto v = f(part.d, part.load(x + i + at));
@@ -302,9 +304,17 @@ void layer_norm(const float* x, int64_t n, double epsilon, bool rms, const float
     return hn::Mul(e, e);
   });
   const auto inverse = static_cast<float>(1 / std::sqrt(squares / count + epsilon));
+  const auto normalized = [mean, inverse](auto part, const float* from) HWY_ATTR {
+    return hn::Mul(hn::Sub(part.load(from), hn::Set(part.d, mean)), hn::Set(part.d, inverse));
+  };
+  if (scale && bias) {
+    each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+      part.store(hn::Add(hn::Mul(normalized(part, x + i), part.load(scale + i)), part.load(bias + i)), y + i);
+    });
+    return;
+  }
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
-    const auto d = part.d;
-    auto v = hn::Mul(hn::Sub(part.load(x + i), hn::Set(d, mean)), hn::Set(d, inverse));
+    auto v = normalized(part, x + i);
     if (scale) v = hn::Mul(v, part.load(scale + i));
     if (bias) v = hn::Add(v, part.load(bias + i));
     part.store(v, y + i);
