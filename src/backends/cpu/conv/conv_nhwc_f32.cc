@@ -99,11 +99,14 @@ std::pair<int64_t, int64_t> seen(const ConvShape& g, int d, int64_t k) {
   return {std::min(begin, g.out[d]), std::clamp<int64_t>(end, 0, g.out[d])};
 }
 
-/// The output of a dilated convolution by segments, without the taps that lie in the padding. Empty: too few of them
-/// do.
+/// The output of a dilated convolution, or of one of images of one line, by segments, without the taps that lie in the
+/// padding. Empty: too few of them do to pay off; a single line, whose copy with padding is saved, may cost a bit more.
 std::vector<Segment> segments_of(const ConvShape& g, int64_t mr) {
-  constexpr int64_t kLargest = 256;
-  if (!g.planar() || (g.dilation[1] == 1 && g.dilation[2] == 1) || std::max(g.out[1], g.out[2]) > kLargest) return {};
+  constexpr int64_t kLargest = 256, kLineFloats = 96 * 1024;  // a line stays in the level-2 cache
+  const bool line = g.in[1] == 1 && g.out[1] == 1 && g.kernel[1] == 1 && g.in[2] * g.all_in() <= kLineFloats;
+  const bool dilated = g.dilation[1] != 1 || g.dilation[2] != 1;
+  if (!g.planar() || g.pointwise() || (g.pad[2] == 0 && !dilated)) return {};
+  if (!line && (!dilated || std::max(g.out[1], g.out[2]) > kLargest)) return {};
   std::vector<int64_t> bounds{0, g.out[2]};
   for (int64_t kx = 0; kx < g.kernel[2]; ++kx) {
     const auto [begin, end] = seen(g, 2, kx);
@@ -131,7 +134,8 @@ std::vector<Segment> segments_of(const ConvShape& g, int64_t mr) {
       sum += cost(s.count, static_cast<int64_t>(s.at.size()));
       segments.push_back(std::move(s));
     }
-  return sum * 10 < g.out[1] * cost(g.out[2], g.taps()) * 8 ? segments : std::vector<Segment>();
+  const int64_t percent = line ? 101 : 80;
+  return sum * 100 < g.out[1] * cost(g.out[2], g.taps()) * percent ? segments : std::vector<Segment>();
 }
 
 struct ConvNhwcKey {
