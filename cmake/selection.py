@@ -17,6 +17,8 @@ import sys
 LEVELS = ("baseline", "dot", "avx2", "avx512", "vnni")
 # These run a node through other kernels of its operator, which no list names.
 THROUGH_OTHERS = {"legalized_types", "depthwise_multiplier"}
+# Runs what other shapes do not let be an epilogue.
+INSTEAD_OF_EPILOGUE = "binary_f32"
 # What a node runs on where there is no fast kernel; tables and what is known when planning are filled by references.
 BY_REFERENCE = re.compile("reference|folded|unknown|lookup_table")
 
@@ -89,7 +91,7 @@ class Selection:
 
     def add_node(self, op, kernels):
         self.ops.add(op)
-        self.kernels.update(kernels)
+        self.kernels.update(INSTEAD_OF_EPILOGUE if k == "epilogue" else k for k in kernels)
         if any(BY_REFERENCE.search(k) for k in kernels):
             self.reference_ops.add(op)
         if "unknown" in kernels or THROUGH_OTHERS & set(kernels):

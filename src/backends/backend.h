@@ -28,7 +28,7 @@ namespace smelt {
 
 /// Where the results of a back-end's segments lie.
 enum class MemorySpace : uint8_t {
-  kHost,    ///< in tensors that the runtime lays out; every partition is one node
+  kHost,    ///< in tensors that the runtime lays out; every partition is one node and what is appended to it
   kDevice,  ///< in memory that the back-end lays out; what the host reads is copied or mapped
 };
 
@@ -180,6 +180,12 @@ class PlanCompiler {
   /// Nullptr, with the reason in *why unless `why` is null, if the back-end does not support the node.
   virtual std::unique_ptr<PreparedNode> prepare(const NodeRequest& node, std::string* why) = 0;
   bool supports(const NodeRequest& node, std::string* why = nullptr) { return prepare(node, why) != nullptr; }
+  /// Makes the segment of `before` compute `node`, too, of which it makes input `operand`; nothing else reads that
+  /// value. The segment's context then has the inputs of both nodes, in their order and without that value, and the
+  /// outputs of `node`. Returns the name of what computes `node`; null: not supported, and `before` stays as it was.
+  virtual const char* append(PreparedNode& /*before*/, const NodeRequest& /*node*/, size_t /*operand*/) {
+    return nullptr;
+  }
   virtual Result<CompiledPlan> compile(const PlanOutline& plan) = 0;
 };
 

@@ -44,7 +44,8 @@ struct PlanParts {
   const Graph* graph = nullptr;  ///< the module's, or `decomposed`
   /// The graph with further values, those between the parts of decomposed nodes; null: no node is decomposed.
   std::unique_ptr<Graph> decomposed;
-  std::deque<Node> part_nodes;  ///< that nodes are decomposed into
+  std::deque<Node> part_nodes;                     ///< that nodes are decomposed into
+  std::deque<std::vector<ValueId>> joined_inputs;  ///< of steps that nodes are appended to
   GraphRole role = GraphRole::kEntry;
   std::vector<ValueType> inputs;  ///< concrete types of the graph's inputs
   std::vector<ShapeGuard> guards;

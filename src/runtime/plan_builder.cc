@@ -9,6 +9,7 @@
 #include "passes/passes.h"
 #include "runtime/constant_propagation.h"
 #include "runtime/decompose_node.h"
+#include "runtime/live_ranges.h"
 #include "runtime/node_facts.h"
 #include "runtime/partition.h"
 #include "runtime/variable_steps.h"
@@ -45,7 +46,7 @@ class PlanBuilder {
     for (ValueId id : graph().inputs) home_[static_cast<size_t>(id)] = Home::kOutside;
     plan_.guards = propagation_.guards();
     if (env_.device()) order_steps(*env_.device());
-    find_last_uses();
+    last_use_ = last_uses(graph(), plan_.steps, [this](const Node& n) { return is_view(n); });
     variables_ = VariableSteps(plan_.steps);
     for (size_t k = 0; k < plan_.steps.size(); ++k)
       if (auto s = choose(k); !s.ok()) return s.error().within(node_label(*plan_.steps[k].node));
@@ -97,24 +98,6 @@ class PlanBuilder {
     const ValueType& to = propagation_[node.outputs[0]].type;
     return from.is_static() && to.is_static() &&
            ((op_info(node.op).flags & kView) != 0 || moves_nothing(node, from, to));
-  }
-
-  /// By position in the steps; a graph's output is used after the last one.
-  void find_last_uses() {
-    const int steps = static_cast<int>(plan_.steps.size());
-    last_use_.assign(graph().values.size(), -1);
-    for (int k = 0; k < steps; ++k)
-      for (ValueId id : plan_.steps[static_cast<size_t>(k)].node->inputs)
-        if (id != kNoValue) last_use_[static_cast<size_t>(id)] = k;
-    for (ValueId id : graph().outputs)
-      if (id != kNoValue) last_use_[static_cast<size_t>(id)] = steps;
-    // What aliases keep alive: an alias extends its source.
-    for (int k = steps - 1; k >= 0; --k) {
-      const Node& n = *plan_.steps[static_cast<size_t>(k)].node;
-      if (!is_view(n)) continue;
-      int& source = last_use_[static_cast<size_t>(n.inputs[0])];
-      source = std::max(source, last_use_[static_cast<size_t>(n.outputs[0])]);
-    }
   }
 
   /// Types of the node's outputs, or their contents; else a step and its draft, or those of what it is decomposed into.
@@ -264,7 +247,31 @@ class PlanBuilder {
       home_[static_cast<size_t>(node.outputs[0])] = Home::kOutside;
       return Ok();
     }
-    return choose_kernel(node, k, step);
+    SMELT_ASSIGN(const bool appended, append_to_previous(at));
+    return appended ? Ok() : choose_kernel(node, k, step);
+  }
+
+  /// True if the segment of the step before computes this step as well, and makes its output instead of its own. Values
+  /// that a tap wants to see are all made.
+  Result<bool> append_to_previous(size_t at) {
+    const auto operand = env_.tap ? std::nullopt : only_input_of_previous(plan_.steps, at, last_use_);
+    if (!operand || !drafts_[at - 1].prepared || device_ != kNoBackend) return false;
+    Step &head = plan_.steps[at - 1], &step = plan_.steps[at];
+    const size_t backend = drafts_[at - 1].backend;
+    const char* name =
+        compilers_[backend].compiler->append(*drafts_[at - 1].prepared, request(*step.node, drafts_[at]), *operand);
+    if (!name) return false;
+    leave_arena(head.out[0]);
+    std::vector<ValueId>& in = plan_.joined_inputs.emplace_back(head.in.begin(), head.in.end());
+    for (size_t i = 0; i < step.in.size(); ++i)
+      if (i != *operand) in.push_back(step.in[i]);
+    home_[static_cast<size_t>(head.out[0])] = Home::kOutside;
+    plan_.values[static_cast<size_t>(head.out[0])] = Datum{};
+    head.in = in;
+    head.out = step.out;
+    step.work = SegmentStep{compilers_[backend].backend, nullptr, name};
+    SMELT_TRY(in_arena(step.out[0], drafts_[at].types[0], static_cast<int>(at) - 1));
+    return true;
   }
 
   void choose_view(const Node& node, const ValueType& type, Step& step) {
@@ -316,7 +323,8 @@ class PlanBuilder {
     if (at < 0) return false;
     const Step& same = before_->steps()[static_cast<size_t>(at)];
     const auto* segment = std::get_if<SegmentStep>(&same.work);
-    if (!segment || same.on_device()) return false;
+    const bool joined = segment && (!segment->segment || same.out.data() != node.outputs.data());
+    if (!segment || joined || same.on_device()) return false;
     step.work = *segment;
     return true;
   }
@@ -358,14 +366,7 @@ class PlanBuilder {
     const int state = static_cast<const StateAttrs&>(*node.attrs).state;
     const auto out = static_cast<size_t>(node.outputs[0]);
     if (node.outputs[0] == kNoValue) return Ok();
-    const int last = last_use_[out];
-    bool written = last >= static_cast<int>(plan_.steps.size());
-    for (int j = k + 1; !written && j < last; ++j) {
-      const Node& n = *plan_.steps[static_cast<size_t>(j)].node;
-      if (n.op == Op::kStateWrite && static_cast<const StateAttrs&>(*n.attrs).state == state) written = true;
-      if (op_info(n.op).flags & kControl) written = true;
-    }
-    if (!written) {
+    if (!variables_.may_write(state, k, last_use_[out])) {
       step.work = StateStep{StateStep::Kind::kRead, is_static ? std::optional(types[0].shape) : std::nullopt};
       home_[out] = Home::kOutside;
       return Ok();

@@ -13,8 +13,8 @@
 
 namespace smelt {
 
-/// A node in a partition of a back-end. The partition's first node runs it; the others stand in the plan for profiles
-/// and reports.
+/// A node in a partition of a back-end, or appended to the node before it. The first node runs the segment; the others
+/// stand in the plan for profiles and reports.
 struct SegmentStep {
   const BackendSession* backend = nullptr;
   std::shared_ptr<Segment> segment;  ///< null: a step before this one runs it. Plans of one graph may share it.
@@ -57,10 +57,12 @@ struct DeviceStep {
 /// What one node became.
 struct Step {
   const Node* node = nullptr;
-  const Node* part_of = nullptr;     ///< the graph's node that was decomposed into this one and others; null: none was
-  std::span<const ValueId> in, out;  ///< of the node; an alias takes its first input alone
-  std::vector<int32_t> dead;         ///< values on the heap that nobody uses after this step
-  std::string host_reason;           ///< in a plan with a device: why the node is not on it
+  const Node* part_of = nullptr;  ///< the graph's node that was decomposed into this one and others; null: none was
+  /// Of the node; an alias takes its first input alone. With a node appended: what the segment reads and makes for
+  /// both.
+  std::span<const ValueId> in, out;
+  std::vector<int32_t> dead;  ///< values on the heap that nobody uses after this step
+  std::string host_reason;    ///< in a plan with a device: why the node is not on it
   std::variant<DynamicStep, ReferenceStep, SegmentStep, AliasStep, StateStep, DeviceStep> work;
   double micros = 0;  ///< over all profiled runs
   uint64_t calls = 0;

@@ -10,13 +10,13 @@ namespace smelt {
 VariableSteps::VariableSteps(std::span<const Step> steps) : steps_(static_cast<int>(steps.size())) {
   for (int k = 0; k < steps_; ++k) {
     const Node& n = *steps[static_cast<size_t>(k)].node;
-    has_bodies_ = has_bodies_ || (op_info(n.op).flags & kControl) != 0;
+    if (op_info(n.op).flags & kControl) bodies_.push_back(k);
     if (state_of(n) >= 0) uses_.push_back({&n, k});
   }
 }
 
 bool VariableSteps::may_append(const Node& node, int k, std::span<const int> last_use) const {
-  if (node.op != Op::kKvAppend || has_bodies_) return false;
+  if (node.op != Op::kKvAppend || !bodies_.empty()) return false;
   const auto last = [&](ValueId id) { return last_use[static_cast<size_t>(id)]; };
   if (node.outputs[0] == kNoValue || last(node.inputs[0]) != k || last(node.outputs[0]) >= steps_) return false;
   const auto read = std::ranges::find_if(
@@ -29,6 +29,13 @@ bool VariableSteps::may_append(const Node& node, int k, std::span<const int> las
   const auto of_state = [&](const Use& u) { return state_of(*u.node) == state; };
   return std::ranges::count_if(uses_, of_state) == 2 &&
          std::ranges::any_of(uses_, [&](const Use& u) { return of_state(u) && is_write(u); });
+}
+
+bool VariableSteps::may_write(int state, int first, int last) const {
+  const auto between = [&](int k) { return k > first && k < last; };
+  return last >= steps_ || std::ranges::any_of(bodies_, between) || std::ranges::any_of(uses_, [&](const Use& u) {
+           return u.node->op == Op::kStateWrite && state_of(*u.node) == state && between(u.step);
+         });
 }
 
 }  // namespace smelt

@@ -17,6 +17,9 @@ class VariableSteps {
   /// node, the result is what the variable becomes, and nothing else of the plan reads or writes the variable.
   /// `last_use`: by value, the last step that uses it; a graph's output is used after the last step.
   bool may_append(const Node& node, int k, std::span<const int> last_use) const;
+  /// True if a step between `first` and `last` may write variable `state`; last: at least the number of steps for what
+  /// is used after them.
+  bool may_write(int state, int first, int last) const;
 
  private:
   struct Use {
@@ -25,7 +28,7 @@ class VariableSteps {
   };
   std::vector<Use> uses_;
   int steps_ = 0;
-  bool has_bodies_ = false;  ///< graphs that a node runs may use variables, too
+  std::vector<int> bodies_;  ///< steps that run graphs, which may use variables, too
 };
 
 }  // namespace smelt

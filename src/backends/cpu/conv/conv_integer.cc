@@ -8,6 +8,7 @@
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/im2col.h"
 #include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
@@ -75,6 +76,11 @@ class ConvIntegerKernel final : public Kernel {
                              [&] { return pack(*spec.constant(1), params); });
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(windows_ + quantized_); }
+  bool take_epilogue(const EpilogueF32& epilogue) override {
+    if (epilogue_.block || !real_ || !clamps(act_)) return false;
+    epilogue_ = epilogue;
+    return true;
+  }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
@@ -153,6 +159,7 @@ class ConvIntegerKernel final : public Kernel {
   struct Outputs {
     QuantParams left;      ///< its zero point is what is left to subtract
     AccumulatorScales by;  ///< real numbers
+    EpilogueRun epilogue;  ///< of real numbers
     float* real = nullptr;
     int32_t* acc = nullptr;
   };
@@ -164,7 +171,8 @@ class ConvIntegerKernel final : public Kernel {
                  .scales = reinterpret_cast<const float*>(packed_->data<char>() + scales_at_),
                  .bias = has_bias_ ? ctx.input(2).data<float>() : nullptr,
                  .lo = bounds.lo,
-                 .hi = bounds.hi}};
+                 .hi = bounds.hi},
+                EpilogueRun(epilogue_, ctx)};
     if (real_)
       out.real = ctx.output(0).data<float>() + at;
     else
@@ -176,6 +184,9 @@ class ConvIntegerKernel final : public Kernel {
     const int64_t at = pixel * g_.all_out() + channel;
     if (real_) {
       quant_.rescale(out.by.columns(channel), acc, gemm_.nr(), pixels, &out.left, 0, n, out.real + at, g_.all_out());
+      if (!out.epilogue) return;
+      out.epilogue(out.real + at, pixels, n, g_.all_out());
+      out.epilogue.prefetch(out.real + at + pixels * g_.all_out(), pixels, g_.all_out());
       return;
     }
     const auto zero = static_cast<uint32_t>(out.left.zero_point);
@@ -217,6 +228,7 @@ class ConvIntegerKernel final : public Kernel {
   Images images_;
   bool real_, x_signed_, asymmetric_ = false, has_bias_ = false, has_zero_ = false;
   Activation act_;
+  EpilogueF32 epilogue_;
   const GemmI8& gemm_;
   ConvLineBuffer chunks_;
   const DynamicQuantOps& quant_;

@@ -7,6 +7,7 @@
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/im2col.h"
 #include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/epilogue.h"
 #include "base/mapped_file.h"
 
 namespace smelt {
@@ -181,20 +182,25 @@ class ConvNhwcF32 final : public Kernel {
     units_ = g.batch * plane_ * (lines_.use ? g.out[0] : 1);
     by_panels_ = shares_panels();
   }
+  bool take_epilogue(const EpilogueF32& epilogue) override {
+    if (epilogue_.block || !clamps(act_)) return false;
+    epilogue_ = epilogue;
+    return true;
+  }
   size_t scratch_bytes() const override {
     return static_cast<size_t>(image_floats() + threads_ * slot_floats()) * sizeof(float);
   }
   Status run(KernelContext& ctx) const override {
-    const float* x = ctx.input(0).data<float>();
-    float* y = ctx.output(0).data<float>();
+    const EpilogueRun epilogue(epilogue_, ctx);
+    Run run{ctx.input(0).data<float>(), ctx.output(0).data<float>(), epilogue ? &epilogue : nullptr};
     float* scratch = nullptr;
     if (const size_t bytes = scratch_bytes()) {
       scratch = static_cast<float*>(ctx.scratch(bytes));
       if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
     }
     if (gemm_.to_words) {
-      to_words(ctx.threads(), x, scratch);
-      x = scratch;
+      to_words(ctx.threads(), run.x, scratch);
+      run.x = scratch;
       scratch += image_floats();
     }
     const int64_t panels = gemm_.panels(g_.c_out), shared = by_panels_ ? panels : units_;
@@ -204,15 +210,21 @@ class ConvNhwcF32 final : public Kernel {
         const int64_t first = shared * slot / slots, last = shared * (slot + 1) / slots;
         float* workspace = slot_floats() > 0 ? scratch + slot * slot_floats() : nullptr;
         if (by_panels_)
-          units(x, y, 0, units_, {first, last}, workspace);
+          units(run, 0, units_, {first, last}, workspace);
         else
-          units(x, y, first, last, {0, panels}, workspace);
+          units(run, first, last, {0, panels}, workspace);
       }
     });
     return Ok();
   }
 
  private:
+  /// The operands of a run.
+  struct Run {
+    const float* x;
+    float* y;
+    const EpilogueRun* epilogue;
+  };
   /// Of a group's filters: [first, last).
   struct Panels {
     int64_t first, last;
@@ -247,15 +259,15 @@ class ConvNhwcF32 final : public Kernel {
     return largest(panels) < largest(units_) * (larger ? 1.1 : 0.8);
   }
   /// Lines, or tiles of pixels, [first, last) of those of all images, in chunks that stay in the level-2 cache.
-  void units(const float* x, float* y, int64_t first, int64_t last, Panels panels, float* workspace) const {
+  void units(const Run& run, int64_t first, int64_t last, Panels panels, float* workspace) const {
     for (int64_t n = 0; first < last; first += n) {
       const int64_t at = first % plane_, left = std::min(last - first, plane_ - at);
       const int64_t most = lines_.use ? lines_.lines : block_, chunks = (left + most - 1) / most;
       n = (left + chunks - 1) / chunks;
       if (lines_.use)
-        lines(x, y, first / plane_, at, n, panels, workspace);
+        lines(run, first / plane_, at, n, panels, workspace);
       else
-        block(x, y, first / plane_, at, n, panels, workspace);
+        block(run, first / plane_, at, n, panels, workspace);
     }
   }
   Packed pack(const float* filter, const float* bias) const {
@@ -281,13 +293,18 @@ class ConvNhwcF32 final : public Kernel {
     const int64_t column = panels.first * gemm_.nr(), end = std::min(g_.c_out, panels.last * gemm_.nr());
     apply_activation(act_, y + column, pixels, g_.groups > 1 ? g_.all_out() : end - column, g_.all_out());
   }
-  void block(const float* x, float* y, int64_t image, int64_t tile, int64_t tiles, Panels panels,
-             float* scratch) const {
+  /// The activation, or the epilogue, of so many output pixels from y on.
+  void finish(const Run& run, float* y, int64_t pixels, Panels panels) const {
+    if (!run.epilogue) return activate(y, pixels, panels);
+    const int64_t column = panels.first * gemm_.nr(), end = std::min(g_.c_out, panels.last * gemm_.nr());
+    (*run.epilogue)(y + column, pixels, g_.groups > 1 ? g_.all_out() : end - column, g_.all_out());
+  }
+  void block(const Run& run, int64_t image, int64_t tile, int64_t tiles, Panels panels, float* scratch) const {
     const int64_t first = tile * gemm_.mr, last = std::min(first + tiles * gemm_.mr, g_.out_pixels());
     const int64_t packed_group = gemm_.packed_size(g_.k(), g_.c_out);
     const Bounds bounds = activation_bounds(act_);
-    const float* from = x + image * g_.in_pixels() * g_.all_in();
-    float* to = y + (image * g_.out_pixels() + first) * g_.all_out();
+    const float* from = run.x + image * g_.in_pixels() * g_.all_in();
+    float* to = run.y + (image * g_.out_pixels() + first) * g_.all_out();
     for (int64_t group = 0; group < g_.groups; ++group) {
       const float* rows = from + first * g_.all_in() + group * g_.c_in;
       if (!g_.pointwise()) {
@@ -296,23 +313,26 @@ class ConvNhwcF32 final : public Kernel {
       }
       gemm_.run(last - first, g_.c_out, g_.k(), rows, g_.pointwise() ? g_.all_in() : g_.k(),
                 packed_->data<float>() + group * packed_group, panels.first, panels.last, to + group * g_.c_out,
-                g_.all_out(), nullptr, bounds.lo, bounds.hi);
+                g_.all_out(), nullptr, bounds.lo, bounds.hi, run.epilogue);
     }
     activate(to, last - first, panels);
   }
 
   /// So many output lines from `first` on, of those of a plane.
-  void lines(const float* x, float* y, int64_t plane, int64_t first, int64_t count, Panels panels, float* slice) const {
+  void lines(const Run& run, int64_t plane, int64_t first, int64_t count, Panels panels, float* slice) const {
     const int64_t image = plane / g_.out[0], oz = plane % g_.out[0];
-    const float* from = x + image * g_.in_pixels() * g_.all_in();
-    if (!segments_.empty()) return segments(from, y + image * g_.out_pixels() * g_.all_out(), first, count, panels);
+    const float* from = run.x + image * g_.in_pixels() * g_.all_in();
+    if (!segments_.empty()) {
+      float* const y = run.y + image * g_.out_pixels() * g_.all_out();
+      return segments({from, y, run.epilogue}, first, count, panels);
+    }
     if (lines_.copied) {
       lines_.fill(g_, from, oz, first, first + count, slice);
       from = slice;
     } else {
       from += (oz * g_.stride[0] * g_.in[1] + first * g_.stride[1]) * lines_.line;
     }
-    float* to = y + (image * g_.out_pixels() + (oz * g_.out[1] + first) * g_.out[2]) * g_.all_out();
+    float* to = run.y + (image * g_.out_pixels() + (oz * g_.out[1] + first) * g_.out[2]) * g_.all_out();
     const int64_t pixel_step = g_.stride[2] * g_.all_in();
     const Bounds bounds = activation_bounds(act_);
     const int64_t packed_group = gemm_.packed_size(g_.k(), g_.c_out);
@@ -323,23 +343,23 @@ class ConvNhwcF32 final : public Kernel {
                        g_.out[2] * g_.all_out()},
                       lines_.runs(), g_.k(), g_.c_out, packed_->data<float>() + group * packed_group, panels.first,
                       panels.last, nullptr, bounds.lo, bounds.hi);
-    activate(to, count * g_.out[2], panels);
+    finish(run, to, count * g_.out[2], panels);
   }
 
-  /// So many output lines of an image from `first` on.
-  void segments(const float* x, float* y, int64_t first, int64_t count, Panels panels) const {
+  /// So many output lines of an image from `first` on; run: of the image.
+  void segments(const Run& run, int64_t first, int64_t count, Panels panels) const {
     const Bounds bounds = activation_bounds(act_);
     const int64_t packed_group = gemm_.packed_size(g_.k(), g_.c_out);
     for (int64_t group = 0; group < g_.groups; ++group)
       for (int64_t p = panels.first; p < panels.last; ++p)
         for (const Segment& s : segments_) {
           if (s.line < first || s.line >= first + count) continue;
-          float* to = y + (s.line * g_.out[2] + s.first) * g_.all_out() + group * g_.c_out;
-          gemm_.product({x + group * g_.c_in, to, g_.stride[2] * g_.all_in(), g_.all_out(), s.count}, s.runs(g_),
+          float* to = run.y + (s.line * g_.out[2] + s.first) * g_.all_out() + group * g_.c_out;
+          gemm_.product({run.x + group * g_.c_in, to, g_.stride[2] * g_.all_in(), g_.all_out(), s.count}, s.runs(g_),
                         g_.k(), g_.c_out, packed_->data<float>() + group * packed_group, p, p + 1, nullptr, bounds.lo,
                         bounds.hi);
         }
-    activate(y + first * g_.out[2] * g_.all_out(), count * g_.out[2], panels);
+    finish(run, run.y + first * g_.out[2] * g_.all_out(), count * g_.out[2], panels);
   }
 
   ConvShape g_;       ///< in words
@@ -348,6 +368,7 @@ class ConvNhwcF32 final : public Kernel {
   std::vector<Segment> segments_;  ///< empty: lines_, or patches
   const GemmF32& gemm_;
   Activation act_;
+  EpilogueF32 epilogue_;
   int64_t threads_, block_ = 1;    ///< tiles that are worked on at once
   int64_t plane_ = 1, units_ = 1;  ///< lines or tiles of a plane, or of an image; of all
   bool by_panels_ = false;

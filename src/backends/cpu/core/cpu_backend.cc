@@ -1,6 +1,8 @@
-// The CPU behind the back-end interface: every partition is one node, run by one kernel on the host's tensors.
+// The CPU behind the back-end interface: every partition is one node, run by one kernel on the host's tensors, and
+// maybe the kernel's epilogue.
 #include "backends/backend.h"
 #include "backends/cpu/core/cost.h"
+#include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
 
 namespace smelt {
@@ -11,14 +13,16 @@ class CpuSegment final : public Segment {
   CpuSegment(std::unique_ptr<Kernel> kernel, bool one_thread) : Segment(one_thread), kernel_(std::move(kernel)) {}
   Status run(KernelContext& context, std::span<const Datum>) override { return kernel_->run(context); }
   size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
+  bool take_epilogue(const EpilogueF32& epilogue) { return kernel_->take_epilogue(epilogue); }
 
  private:
   std::unique_ptr<Kernel> kernel_;
 };
 
 struct CpuNode final : PreparedNode {
-  std::shared_ptr<Segment> segment;
+  std::shared_ptr<CpuSegment> segment;
   const char* kernel = "";
+  int inputs = 0;  ///< of the node
 };
 
 class CpuPlanCompiler final : public PlanCompiler {
@@ -39,7 +43,14 @@ class CpuPlanCompiler final : public PlanCompiler {
     auto node = std::make_unique<CpuNode>();
     node->segment = std::make_shared<CpuSegment>(std::move(kernel), threads == 1 && r.threads == ThreadUse::kByWork);
     node->kernel = chosen->name;
+    node->inputs = static_cast<int>(r.node.inputs.size());
     return node;
+  }
+
+  const char* append(PreparedNode& before, const NodeRequest& r, size_t operand) override {
+    auto& node = static_cast<CpuNode&>(before);
+    const EpilogueF32 epilogue = EpilogueF32::make(r, operand, node.inputs, isa_);
+    return epilogue.block && node.segment->take_epilogue(epilogue) ? "epilogue" : nullptr;
   }
 
   Result<CompiledPlan> compile(const PlanOutline& plan) override {

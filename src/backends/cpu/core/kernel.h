@@ -33,6 +33,8 @@ struct KernelSpec : NodeSpec {
   }
 };
 
+struct EpilogueF32;
+
 /// A prepared kernel: knows all shapes, holds packed weights. Immutable, so one object may run in several threads at
 /// once, each with a context of its own.
 class Kernel {
@@ -40,6 +42,8 @@ class Kernel {
   virtual ~Kernel() = default;
   /// Bytes that run() asks ctx.scratch() for, in one call.
   virtual size_t scratch_bytes() const { return 0; }
+  /// Makes run() compute the epilogue on its output. False: the kernel takes none, or no further one.
+  virtual bool take_epilogue(const EpilogueF32& /*epilogue*/) { return false; }
   /// Inputs have the types of the spec, outputs are allocated with theirs. Allocates nothing.
   virtual Status run(KernelContext& ctx) const = 0;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/targets.h"
 #include "base/checked.h"
 #undef HWY_TARGET_INCLUDE
@@ -357,21 +358,34 @@ struct Split {
 }  // namespace
 
 void GemmF32::run(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* packed, int64_t first,
-                  int64_t last, float* c, int64_t ldc, const float* row_bias, float lo, float hi) const {
+                  int64_t last, float* c, int64_t ldc, const float* row_bias, float lo, float hi,
+                  const EpilogueRun* epilogue) const {
+  const auto finish = [&](int64_t row, int64_t rows) {
+    const int64_t column = first * nr();
+    if (epilogue) (*epilogue)(c + row * ldc + column, rows, std::min(n, last * nr()) - column, ldc);
+  };
   // A block of rows stays in the level-2 cache while all panels pass by.
   constexpr int64_t kBlockFloats = 96 * 1024;
   constexpr ptrdiff_t kStart = 0;
   const GemmRuns whole{&kStart, 1, k};
-  if (m <= mr && m > 0) return tile_row(*this, {a, c, lda, ldc, m}, whole, k, n, packed, first, last, row_bias, lo, hi);
+  if (m <= mr && m > 0) {
+    tile_row(*this, {a, c, lda, ldc, m}, whole, k, n, packed, first, last, row_bias, lo, hi);
+    return finish(0, m);
+  }
   const int64_t depth = std::clamp<int64_t>(k, 1, kDepth);
   int64_t block = m;
   if (m * depth > kBlockFloats) {
     const int64_t tall = std::max<int64_t>(1, kBlockFloats / (depth * mr)) * mr, blocks = (m + tall - 1) / tall;
     block = round_up((m + blocks - 1) / blocks, mr);
   }
-  for (int64_t row = 0; row < m; row += block)
-    product({a + row * lda, c + row * ldc, lda, ldc, std::min(block, m - row)}, whole, k, n, packed, first, last,
+  // What the epilogue works on stays there, too, unless b would be read too often for that.
+  if (epilogue && k * n <= kBlockFloats) block = std::min(block, round_up(ceil_div(kBlockFloats, n), mr));
+  for (int64_t row = 0; row < m; row += block) {
+    const int64_t rows = std::min(block, m - row);
+    product({a + row * lda, c + row * ldc, lda, ldc, rows}, whole, k, n, packed, first, last,
             row_bias ? row_bias + row : nullptr, lo, hi);
+    finish(row, rows);
+  }
 }
 
 void GemmF32::product(const GemmStrips& strips, const GemmRuns& runs, int64_t k, int64_t n, const float* packed,

@@ -7,6 +7,8 @@
 
 namespace smelt {
 
+class EpilogueRun;
+
 /// Where the elements of a's rows lie: `count` runs of `length` neighbours, run r `at[r]` floats behind the row's
 /// start.
 struct GemmRuns {
@@ -70,8 +72,10 @@ struct GemmF32 {
   void pack(const float* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t n, const float* bias, float* dst,
             float alpha = 1, float beta = 1) const;
   /// Rows [0, m) times the panels [first, last) of the packed b with n columns. c points at column 0 of panel 0.
+  /// epilogue: computed on blocks of rows of c; null: none.
   void run(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* packed, int64_t first,
-           int64_t last, float* c, int64_t ldc, const float* row_bias, float lo, float hi) const;
+           int64_t last, float* c, int64_t ldc, const float* row_bias, float lo, float hi,
+           const EpilogueRun* epilogue = nullptr) const;
   /// Height of tiles, none much lower than the others, that cover so many rows.
   int64_t even_height(int64_t rows) const {
     const int64_t tall = (rows + mr - 1) / mr;

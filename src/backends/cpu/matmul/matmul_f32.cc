@@ -5,6 +5,7 @@
 
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/broadcast.h"
+#include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/matmul/matrix_key.h"
 #include "base/mapped_file.h"
 #include "ops/matmul/matmul_shape.h"
@@ -50,6 +51,13 @@ class MatMulF32 final : public Kernel {
   size_t scratch_bytes() const override {
     return static_cast<size_t>(slots_ * (a_workspace_ + b_workspace_)) * sizeof(float);
   }
+  /// Single rows are made once a token by plans of growing caches, which take over kernels that nodes are not appended
+  /// to.
+  bool take_epilogue(const EpilogueF32& epilogue) override {
+    if (epilogue_.block || add_c_ || s_.m == 1 || !clamps(attrs_.act)) return false;
+    epilogue_ = epilogue;
+    return true;
+  }
   Status run(KernelContext& ctx) const override {
     float* scratch = nullptr;
     if (const size_t bytes = scratch_bytes()) {
@@ -59,6 +67,7 @@ class MatMulF32 final : public Kernel {
     const Operands in{ctx.input(0).data<float>(), packed_ ? nullptr : ctx.input(1).data<float>(),
                       row_c_ ? ctx.input(2).data<float>() : nullptr};
     float* y = ctx.output(0).data<float>();
+    const EpilogueRun epilogue(epilogue_, ctx);
     if (row_vector_) {
       times_vector(ctx.threads(), in, scratch, y);
       return Ok();
@@ -67,14 +76,14 @@ class MatMulF32 final : public Kernel {
       ctx.threads().parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
         for (int64_t slot = begin; slot < end; ++slot)
           for (int64_t i = s_.batches * slot / slots_; i < s_.batches * (slot + 1) / slots_; ++i)
-            matrix(in, i, scratch ? scratch + slot * (a_workspace_ + b_workspace_) : nullptr, y, 0, 1);
+            matrix(in, i, scratch ? scratch + slot * (a_workspace_ + b_workspace_) : nullptr, y, epilogue);
       });
     } else {
       for (int64_t i = 0; i < s_.batches; ++i) {
         const float *a, *b;
         prepare(ctx.threads(), in, i, scratch, a, b);
         ctx.threads().parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
-          for (int64_t chunk = begin; chunk < end; ++chunk) multiply(a, b, i, y, chunk, threads_);
+          for (int64_t chunk = begin; chunk < end; ++chunk) multiply(a, b, i, y, epilogue, chunk, threads_);
         });
       }
     }
@@ -166,7 +175,7 @@ class MatMulF32 final : public Kernel {
                       [&](int64_t begin, int64_t end) { pack_b(in, index, begin, end, workspace); });
     b = workspace;
   }
-  void matrix(const Operands& in, int64_t index, float* scratch, float* y, int64_t chunk, int64_t chunks) const {
+  void matrix(const Operands& in, int64_t index, float* scratch, float* y, const EpilogueRun& epilogue) const {
     const float* a = in.a + s_.offset(s_.g.a, index);
     if (a_workspace_) {
       copy_a(a, 0, s_.m, scratch);
@@ -179,17 +188,19 @@ class MatMulF32 final : public Kernel {
       pack_b(in, index, 0, gemm_.panels(s_.n), scratch + a_workspace_);
       b = scratch + a_workspace_;
     }
-    multiply(a, b, index, y, chunk, chunks);
+    multiply(a, b, index, y, epilogue, 0, 1);
   }
-  void multiply(const float* a, const float* b, int64_t index, float* y, int64_t chunk, int64_t chunks) const {
+  void multiply(const float* a, const float* b, int64_t index, float* y, const EpilogueRun& epilogue, int64_t chunk,
+                int64_t chunks) const {
     const Bounds bounds = add_c_ ? activation_bounds({}) : activation_bounds(attrs_.act);
-    split_product(
-        s_.m, gemm_.mr, gemm_.panels(s_.n), chunk, chunks, [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
-          float* c = y + (index * s_.m + r0) * s_.n;
-          gemm_.run(r1 - r0, s_.n, k_, a + r0 * lda(), lda(), b, p0, p1, c, s_.n, nullptr, bounds.lo, bounds.hi);
-          const int64_t column = p0 * gemm_.nr(), n = std::min(s_.n, p1 * gemm_.nr()) - column;
-          if (!add_c_) apply_activation(attrs_.act, c + column, r1 - r0, n, s_.n);
-        });
+    split_product(s_.m, gemm_.mr, gemm_.panels(s_.n), chunk, chunks,
+                  [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
+                    float* c = y + (index * s_.m + r0) * s_.n;
+                    gemm_.run(r1 - r0, s_.n, k_, a + r0 * lda(), lda(), b, p0, p1, c, s_.n, nullptr, bounds.lo,
+                              bounds.hi, epilogue ? &epilogue : nullptr);
+                    const int64_t column = p0 * gemm_.nr(), n = std::min(s_.n, p1 * gemm_.nr()) - column;
+                    if (!add_c_) apply_activation(attrs_.act, c + column, r1 - r0, n, s_.n);
+                  });
   }
   /// y = act(y + beta c) for a c that is no row.
   void add(const float* c, float* y) const {
@@ -206,6 +217,7 @@ class MatMulF32 final : public Kernel {
   MatMulShape s_;
   const GemmF32& gemm_;
   MatMulAttrs attrs_;
+  EpilogueF32 epilogue_;
   int64_t threads_, k_, slots_ = 1, packed_size_ = 0, a_workspace_ = 0, b_workspace_ = 0, lda_ = 0;
   bool turned_ = false, row_c_ = false, add_c_ = false, row_vector_ = false;
   BroadcastLoops c_loops_;

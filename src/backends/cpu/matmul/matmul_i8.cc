@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
@@ -70,6 +71,12 @@ class MatMulI8 final : public Kernel {
     if (direct_) return 0;
     return static_cast<size_t>(a_bytes_ + quantized_bytes_ + padded_bytes(s_.m * per_token_params_ * params_bytes()));
   }
+  /// Single rows: as matmul_f32.
+  bool take_epilogue(const EpilogueF32& epilogue) override {
+    if (epilogue_.block || requantize_params_ || s_.m == 1 || !clamps(attrs_.act)) return false;
+    epilogue_ = epilogue;
+    return true;
+  }
   Status run(KernelContext& ctx) const override {
     if (direct_) {
       products(ctx, ctx.input(0).data<uint8_t>(), nullptr);
@@ -135,11 +142,13 @@ class MatMulI8 final : public Kernel {
   void products(KernelContext& ctx, const uint8_t* a, const QuantParams* params) const {
     const float* bias = has_bias_ ? ctx.input(2).data<float>() : nullptr;
     Tensor& y = ctx.output(0);
+    const EpilogueRun epilogue(epilogue_, ctx);
     ctx.threads().parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t chunk = begin; chunk < end; ++chunk)
-        split_product(
-            s_.m, gemm_.mr, gemm_.panels(s_.n), chunk, threads_,
-            [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) { multiply(a, params, bias, y, r0, r1, p0, p1); });
+        split_product(s_.m, gemm_.mr, gemm_.panels(s_.n), chunk, threads_,
+                      [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
+                        multiply(a, params, bias, epilogue, y, r0, r1, p0, p1);
+                      });
     });
   }
   int64_t depth(int64_t i) const { return std::min(block_, s_.k - i * block_); }
@@ -217,8 +226,8 @@ class MatMulI8 final : public Kernel {
     }
     if (rows_ != Rows::kBlocks) row.zero_point = gemm_.bytes ? GemmI8::int8_zero_point(x_signed_, zero) : 0;
   }
-  void multiply(const uint8_t* a, const QuantParams* params, const float* bias, Tensor& y, int64_t r0, int64_t r1,
-                int64_t p0, int64_t p1) const {
+  void multiply(const uint8_t* a, const QuantParams* params, const float* bias, const EpilogueRun& epilogue, Tensor& y,
+                int64_t r0, int64_t r1, int64_t p0, int64_t p1) const {
     const char* panels = packed_->data<char>();
     const Bounds bounds = activation_bounds(attrs_.act);
     AccumulatorScales by{.column_sums = reinterpret_cast<const int32_t*>(packed_->data<char>() + column_sums_offset_),
@@ -238,8 +247,11 @@ class MatMulI8 final : public Kernel {
                              y.data<uint8_t>() + (r0 + row) * s_.n + column, s_.n);
                     return;
                   }
-                  quant_.rescale(by.columns(column), acc, gemm_.nr(), count, params + r0 + row, 1, n,
-                                 y.data<float>() + (r0 + row) * s_.n + column, s_.n);
+                  float* const to = y.data<float>() + (r0 + row) * s_.n + column;
+                  quant_.rescale(by.columns(column), acc, gemm_.nr(), count, params + r0 + row, 1, n, to, s_.n);
+                  if (!epilogue || !by.last) return;
+                  epilogue(to, count, n, s_.n);
+                  epilogue.prefetch(to + count * s_.n, count, s_.n);
                 });
       rows += gemm_.a_row_bytes(depth(i));
       panels += padded_bytes(gemm_.packed_bytes(depth(i), s_.n));
@@ -256,6 +268,7 @@ class MatMulI8 final : public Kernel {
   MatMulShape s_;
   Rows rows_;
   MatMulAttrs attrs_;
+  EpilogueF32 epilogue_;
   const GemmI8& gemm_;
   const DynamicQuantOps& quant_;
   std::optional<RequantizeParams> requantize_params_;

@@ -1,6 +1,7 @@
 // Normalizations of images: batch, group and instance normalization, local response normalization.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
 #include "backends/cpu/core/targets.h"
@@ -10,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
 #include "ops/normalization/normalization.h"
 
@@ -53,19 +55,53 @@ HWY_INLINE void each(int64_t n, F&& f) {
   for (; i < n; ++i) f(One(), i);
 }
 
+/// y = clamp(x * a + b) for `pixels` channels-last pixels and kVectors vectors of channels from c on.
+template <int kVectors, class Tag>
+HWY_INLINE void affine_channels(Tag d, const ImageShape& s, const float* x, const float* a, const float* b, float lo,
+                                float hi, int64_t pixels, int64_t c, float* y) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto low = hn::Set(d, lo), high = hn::Set(d, hi);
+  hn::Vec<Tag> factor[kVectors], addend[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    factor[v] = hn::LoadU(d, a + c + v * lanes);
+    addend[v] = hn::LoadU(d, b + c + v * lanes);
+  }
+  for (int64_t p = 0; p < pixels; ++p)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t at = p * s.channels + c + v * lanes;
+      hn::StoreU(hn::Min(high, hn::Max(low, hn::MulAdd(hn::LoadU(d, x + at), factor[v], addend[v]))), d, y + at);
+    }
+}
+
+/// Calls f(tag, number of vectors, c) for all channels from c on: four vectors, one, single lanes.
+template <class F>
+HWY_INLINE void each_channels(int64_t channels, F&& f) {
+  constexpr int kTogether = 4;  // independent sums hide the latency of an addition
+  int64_t c = 0;
+  for (; c + kTogether * kLanes <= channels; c += kTogether * kLanes)
+    f(D(), std::integral_constant<int, kTogether>(), c);
+  for (; c + kLanes <= channels; c += kLanes) f(D(), std::integral_constant<int, 1>(), c);
+  for (; c < channels; ++c) f(One(), std::integral_constant<int, 1>(), c);
+}
+
 void affine(const ImageShape& s, const float* x, const float* a, const float* b, float lo, float hi, float* y) {
-  const auto put = [&](auto d, auto v, float* to)
-                       HWY_ATTR { hn::StoreU(hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), v)), d, to); };
   if (s.last) {
-    for (int64_t p = 0; p < s.pixels; ++p, x += s.channels, y += s.channels)
-      each(s.channels, [&](auto d, int64_t c) HWY_ATTR {
-        put(d, hn::MulAdd(hn::LoadU(d, x + c), hn::LoadU(d, a + c), hn::LoadU(d, b + c)), y + c);
+    constexpr int64_t kFloats = 2048;  // the nearest cache holds a block of pixels
+    const int64_t block = std::max<int64_t>(1, kFloats / s.channels);
+    for (int64_t first = 0; first < s.pixels; first += block) {
+      const int64_t at = first * s.channels, pixels = std::min(block, s.pixels - first);
+      each_channels(s.channels, [&](auto d, auto vectors, int64_t c) HWY_ATTR {
+        affine_channels<vectors()>(d, s, x + at, a, b, lo, hi, pixels, c, y + at);
       });
+    }
     return;
   }
   for (int64_t c = 0; c < s.channels; ++c, x += s.pixels, y += s.pixels)
     each(s.pixels, [&](auto d, int64_t i) HWY_ATTR {
-      put(d, hn::MulAdd(hn::LoadU(d, x + i), hn::Set(d, a[c]), hn::Set(d, b[c])), y + i);
+      const auto v = hn::MulAdd(hn::LoadU(d, x + i), hn::Set(d, a[c]), hn::Set(d, b[c]));
+      hn::StoreU(hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), v)), d, y + i);
     });
 }
 
@@ -75,22 +111,40 @@ HWY_INLINE T term(T x, T mean, bool centred) {
   return centred ? hn::Mul(v, v) : x;
 }
 
-void sums(const ImageShape& s, const float* x, const float* mean, double* out) {
-  constexpr int64_t kChunk = 64;  // float32 sums stay short
-  if (s.last) {
-    std::fill_n(out, s.channels, 0.0);
-    for (int64_t first = 0; first < s.pixels; first += kChunk)
-      each(s.channels, [&](auto d, int64_t c) HWY_ATTR {
-        const auto m = mean ? hn::LoadU(d, mean + c) : hn::Zero(d);
-        auto sum = hn::Zero(d);
-        for (int64_t p = first; p < std::min(s.pixels, first + kChunk); ++p)
-          sum = hn::Add(sum, term(hn::LoadU(d, x + p * s.channels + c), m, mean != nullptr));
-        HWY_ALIGN float lanes[HWY_MAX_BYTES / 4];
-        hn::StoreU(sum, d, lanes);
-        for (size_t i = 0; i < hn::Lanes(d); ++i) out[c + static_cast<int64_t>(i)] += static_cast<double>(lanes[i]);
-      });
-    return;
+/// out[c] += the sum of term() over `pixels` channels-last pixels, for kVectors vectors of channels from c on.
+template <int kVectors, bool kCentred, class Tag>
+HWY_INLINE void channel_sums(Tag d, const ImageShape& s, const float* x, int64_t pixels, const float* mean, int64_t c,
+                             double* out) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<Tag> sum[kVectors], m[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    sum[v] = hn::Zero(d);
+    m[v] = kCentred ? hn::LoadU(d, mean + c + v * lanes) : hn::Zero(d);
   }
+  for (int64_t p = 0; p < pixels; ++p)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      sum[v] = hn::Add(sum[v], term(hn::LoadU(d, x + p * s.channels + c + v * lanes), m[v], kCentred));
+  HWY_ALIGN float entries[kVectors * HWY_MAX_BYTES / 4];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, entries + v * lanes);
+  for (int64_t i = 0; i < kVectors * lanes; ++i) out[c + i] += static_cast<double>(entries[i]);
+}
+
+template <bool kCentred>
+void pixel_sums(const ImageShape& s, const float* x, const float* mean, double* out) {
+  constexpr int64_t kChunk = 64;  // float32 sums stay short
+  std::fill_n(out, s.channels, 0.0);
+  for (int64_t first = 0; first < s.pixels; first += kChunk)
+    each_channels(s.channels, [&](auto d, auto vectors, int64_t c) HWY_ATTR {
+      channel_sums<vectors(), kCentred>(d, s, x + first * s.channels, std::min(kChunk, s.pixels - first), mean, c, out);
+    });
+}
+
+void sums(const ImageShape& s, const float* x, const float* mean, double* out) {
+  if (s.last) return mean ? pixel_sums<true>(s, x, mean, out) : pixel_sums<false>(s, x, mean, out);
+  constexpr int64_t kChunk = 64;  // float32 sums stay short
   const D d;
   for (int64_t c = 0; c < s.channels; ++c, x += s.pixels) {
     const V m = hn::Set(d, mean ? mean[c] : 0.0f);
@@ -243,13 +297,18 @@ class GroupNormF32 final : public Kernel {
   size_t scratch_bytes() const override {
     return static_cast<size_t>(padded_floats(s_.channels)) * (sizeof(double) + 8);
   }
+  bool take_epilogue(const EpilogueF32& epilogue) override {
+    if (epilogue_.block || !s_.last || !clamps(a_.act)) return false;
+    epilogue_ = epilogue;
+    return true;
+  }
   Status run(KernelContext& ctx) const override {
     auto* sums = static_cast<double*>(ctx.scratch(scratch_bytes()));
     if (!sums) return Error(ErrorCode::kLimit, "no memory for a normalization");
     auto* a = reinterpret_cast<float*>(sums + padded_floats(s_.channels));
     float* b = a + padded_floats(s_.channels);
     const int64_t size = s_.channels * s_.pixels;
-    const Bounds bounds = activation_bounds(a_.act);
+    const EpilogueRun epilogue(epilogue_, ctx);
     for (int64_t n = 0; n < s_.batch; ++n) {
       const float* x = ctx.input(0).data<float>() + n * size;
       float* y = ctx.output(0).data<float>() + n * size;
@@ -259,13 +318,27 @@ class GroupNormF32 final : public Kernel {
       ops_.sums(s_, x, b, sums);
       average(sums);
       parameters(ctx, sums, a, b);
-      ops_.affine(s_, x, a, b, bounds.lo, bounds.hi, y);
+      normalize(x, a, b, epilogue, y);
       apply_activation(a_.act, y, 1, size, 0);
     }
     return Ok();
   }
 
  private:
+  /// y = clamp(x * a + b) by channel, then the epilogue on blocks of pixels.
+  void normalize(const float* x, const float* a, const float* b, const EpilogueRun& epilogue, float* y) const {
+    const Bounds bounds = activation_bounds(a_.act);
+    if (!epilogue) return ops_.affine(s_, x, a, b, bounds.lo, bounds.hi, y);
+    constexpr int64_t kFloats = 2048;  // the nearest cache holds a block and the other operand's
+    const int64_t most = std::max<int64_t>(1, kFloats / s_.channels);
+    ImageShape block = s_;
+    for (int64_t first = 0; first < s_.pixels; first += most) {
+      block.pixels = std::min(most, s_.pixels - first);
+      const int64_t at = first * s_.channels;
+      ops_.affine(block, x + at, a, b, bounds.lo, bounds.hi, y + at);
+      epilogue(y + at, block.pixels, s_.channels, s_.channels);
+    }
+  }
   /// Every channel's sum becomes the mean of its group.
   void average(double* sums) const {
     const int64_t width = s_.channels / groups_;
@@ -278,18 +351,23 @@ class GroupNormF32 final : public Kernel {
   /// b holds the means; the variances become factors and addends.
   void parameters(KernelContext& ctx, const double* variance, float* a, float* b) const {
     const int64_t width = s_.channels / groups_;
-    for (int64_t c = 0; c < s_.channels; ++c) {
-      const int64_t p = a_.per_group_affine ? c / width : c;
-      const double scale =
-          (ctx.has(1) ? static_cast<double>(ctx.input(1).data<float>()[p]) : 1.0) / std::sqrt(variance[c] + a_.epsilon);
-      const double bias = ctx.has(2) ? static_cast<double>(ctx.input(2).data<float>()[p]) : 0.0;
-      a[c] = static_cast<float>(scale);
-      b[c] = static_cast<float>(bias - static_cast<double>(b[c]) * scale);
+    const float* scales = ctx.has(1) ? ctx.input(1).data<float>() : nullptr;
+    const float* biases = ctx.has(2) ? ctx.input(2).data<float>() : nullptr;
+    for (int64_t g = 0; g < groups_; ++g) {
+      const double deviation = std::sqrt(variance[g * width] + a_.epsilon);
+      for (int64_t c = g * width; c < (g + 1) * width; ++c) {
+        const int64_t p = a_.per_group_affine ? g : c;
+        const double scale = (scales ? static_cast<double>(scales[p]) : 1.0) / deviation;
+        const double bias = biases ? static_cast<double>(biases[p]) : 0.0;
+        a[c] = static_cast<float>(scale);
+        b[c] = static_cast<float>(bias - static_cast<double>(b[c]) * scale);
+      }
     }
   }
 
   ImageShape s_;
   GroupNormAttrs a_;
+  EpilogueF32 epilogue_;
   int64_t groups_;
   ImageNormOps ops_;
 };

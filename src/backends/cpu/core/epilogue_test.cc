@@ -1,0 +1,199 @@
+// Kernels that compute the node behind them on the blocks of their output: plans with and without give the same bits.
+#include "backends/cpu/core/epilogue.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/cat.h"
+#include "ops/conv/conv.h"
+#include "ops/core/builder.h"
+#include "ops/core/verify.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "ops/normalization/normalization.h"
+#include "runtime/compiled.h"
+#include "runtime/planned_environment.h"
+#include "tests/support/op_case.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::test;
+
+enum class Head : uint8_t {
+  kPointwise,
+  kLines,
+  kPatches,
+  kSegments,
+  kGroups,
+  kStretches,
+  kDynamicQuant,
+  kDynamicPointwise,
+  kGroupNorm,
+  kMatMul,
+  kMatMulDynamic,
+};
+constexpr Head kHeads[] = {Head::kPointwise, Head::kLines,     Head::kPatches,      Head::kSegments,
+                           Head::kGroups,    Head::kStretches, Head::kDynamicQuant, Head::kDynamicPointwise,
+                           Head::kGroupNorm, Head::kMatMul,    Head::kMatMulDynamic};
+enum class Tail : uint8_t { kAdd, kAddFirst, kSub, kSubFirst, kMulLast, kPRelu, kPReluLast, kDiv };
+constexpr Tail kTails[] = {Tail::kAdd,     Tail::kAddFirst, Tail::kSub,       Tail::kSubFirst,
+                           Tail::kMulLast, Tail::kPRelu,    Tail::kPReluLast, Tail::kDiv};
+
+bool is_epilogue(Tail t) { return t != Tail::kSubFirst && t != Tail::kDiv; }
+
+/// Parameters of a convolution of one line of `width` pixels.
+struct Line {
+  int64_t width, c_in, c_out, kernel, dilation, groups;
+};
+Line line_of(Head h) {
+  switch (h) {
+    case Head::kPointwise:
+    case Head::kDynamicPointwise:
+    case Head::kMatMul:
+    case Head::kMatMulDynamic:
+      return {31, 16, 37, 1, 1, 1};
+    case Head::kPatches:
+      return {3, 400, 40, 3, 1, 1};
+    case Head::kSegments:
+      return {40, 12, 20, 3, 30, 1};
+    case Head::kGroups:
+      return {21, 12, 18, 3, 1, 3};
+    case Head::kStretches:
+      return {2101, 96, 9, 3, 1, 1};
+    default:
+      return {50, 40, 64, 3, 2, 1};
+  }
+}
+
+ValueId head_of(Builder& b, Head h, ValueId x, const Line& l) {
+  const auto floats_of = [&](const Shape& shape, uint32_t seed) {
+    return b.constant("weights", random_tensor(DType::kF32, shape, -1, 1, seed));
+  };
+  if (h == Head::kGroupNorm) {
+    GroupNormAttrs a;
+    a.groups = 4;
+    a.layout = Layout::kChannelsLast;
+    a.act.kind = ActKind::kRelu;
+    return b.op(Op::kGroupNorm, make_attrs<GroupNormAttrs>(a), {x, floats_of({l.c_in}, 2), floats_of({l.c_in}, 3)})
+        .value();
+  }
+  const bool dynamic = h == Head::kDynamicQuant || h == Head::kDynamicPointwise || h == Head::kMatMulDynamic;
+  const auto filter_of = [&](const Shape& shape) {
+    Tensor filter = random_tensor(dynamic ? DType::kI8 : DType::kF32, shape, dynamic ? -127 : -1, dynamic ? 127 : 1, 2);
+    if (dynamic) filter.set_quant(per_tensor(0.01f, 0));
+    return b.constant("filter", filter);
+  };
+  if (h == Head::kMatMul || h == Head::kMatMulDynamic) {
+    MatMulAttrs a;
+    a.transpose_b = true;
+    a.dynamic_quant = dynamic;
+    return b.op(Op::kMatMul, make_attrs<MatMulAttrs>(a), {x, filter_of({l.c_out, l.c_in}), floats_of({l.c_out}, 3)})
+        .value();
+  }
+  ConvAttrs a;
+  a.strides = {1};
+  a.dilations = {l.dilation};
+  const int64_t pad = l.dilation * (l.kernel / 2);
+  a.pads = {pad, pad};
+  a.groups = l.groups;
+  a.layout = Layout::kChannelsLast;
+  a.filter = FilterLayout::kOSI;
+  a.act.kind = ActKind::kRelu6;
+  a.dynamic_quant = dynamic;
+  return b
+      .op(Op::kConv, make_attrs<ConvAttrs>(a),
+          {x, filter_of({l.c_out, l.kernel, l.c_in / l.groups}), floats_of({l.c_out}, 3)})
+      .value();
+}
+
+/// x, other -> the head of x, then the tail. With the head's own value as a second output it is no epilogue.
+std::shared_ptr<Module> module_of(Head h, Tail t, bool both, Shape* image, Shape* result) {
+  auto module = std::make_shared<Module>();
+  module->graphs.resize(1);
+  module->methods = {{"main", 0}};
+  Builder b(*module, 0);
+  const Line l = line_of(h);
+  const int64_t c_out = h == Head::kGroupNorm ? l.c_in : l.c_out;
+  *image = Shape{2, l.width, l.c_in};
+  *result = Shape{2, l.width, c_out};
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, *image));
+  const ValueId other = b.input("other", ValueType::tensor(DType::kF32, *result));
+  const auto constant = [&](const Shape& shape) {
+    return b.constant("other", random_tensor(DType::kF32, shape, -1, 1, 5));
+  };
+  const ValueId made = head_of(b, h, x, l);
+  BinaryAttrs a;
+  a.fn = t == Tail::kAdd || t == Tail::kAddFirst   ? Binary::kAdd
+         : t == Tail::kSub || t == Tail::kSubFirst ? Binary::kSub
+         : t == Tail::kMulLast                     ? Binary::kMul
+         : t == Tail::kDiv                         ? Binary::kDiv
+                                                   : Binary::kPRelu;
+  if (t == Tail::kAdd) a.act.kind = ActKind::kRelu;
+  const ValueId operand = t == Tail::kPRelu                              ? constant({1, 1})
+                          : t == Tail::kPReluLast || t == Tail::kMulLast ? constant({1, c_out})
+                                                                         : other;
+  const bool first = t == Tail::kAddFirst || t == Tail::kSubFirst;
+  const ValueId y =
+      b.op(Op::kBinary, make_attrs<BinaryAttrs>(a), {first ? operand : made, first ? made : operand}).value();
+  b.graph().outputs = {y};
+  if (both) b.graph().outputs.push_back(made);
+  EXPECT_TRUE(verify(*module).ok());
+  return module;
+}
+
+struct Ran {
+  Tensor y;
+  bool epilogue = false;
+};
+Ran ran(Head h, Tail t, bool both, Isa isa, int threads, ValueTap* tap = nullptr) {
+  Shape image, result;
+  const auto module = module_of(h, t, both, &image, &result);
+  const SessionOptions options{.threads = threads, .isa = to_string(isa)};
+  auto backends = open_backends(options);
+  EXPECT_TRUE(backends.ok());
+  PlannedEnvironment env(module, options, Compiled(module).models(*backends));
+  const std::vector<Datum> in{random_tensor(DType::kF32, image, -1, 1, 8),
+                              random_tensor(DType::kF32, result, -1, 1, 9)};
+  std::vector<Datum> out;
+  env.tap = tap;
+  env.control.begin(options, env.size, in);
+  const Status s = env.run(0, in, {}, out);
+  EXPECT_TRUE(s.ok()) << s.error().message();
+  if (!s.ok()) return {};
+  const auto& steps = env.latest(0)->steps();
+  const auto by_epilogue = [](const Step& step) { return std::string(step.kernel_name()) == "epilogue"; };
+  return {out[0].tensor.clone(), std::any_of(steps.begin(), steps.end(), by_epilogue)};
+}
+
+TEST(Epilogue, GivesTheBitsOfANodeOfItsOwn) {
+  for (const Isa isa : machine_isas())
+    for (const Head h : kHeads)
+      for (const Tail t : kTails)
+        for (const int threads : {1, 3}) {
+          if (threads > 1 && isa != best_isa()) continue;
+          SCOPED_TRACE(
+              Cat(to_string(isa), " head ", static_cast<int>(h), " tail ", static_cast<int>(t), " threads ", threads));
+          const Ran joined = ran(h, t, false, isa, threads), apart = ran(h, t, true, isa, threads);
+          EXPECT_EQ(joined.epilogue, is_epilogue(t));
+          EXPECT_FALSE(apart.epilogue);
+          ASSERT_EQ(joined.y.shape(), apart.y.shape());
+          EXPECT_EQ(std::memcmp(joined.y.raw(), apart.y.raw(), apart.y.bytes()), 0);
+        }
+}
+
+TEST(Epilogue, ATapSeesTheValueBefore) {
+  struct Count final : ValueTap {
+    Status made(const Node& node, ValueId, Datum& value, bool) override {
+      convs += node.op == Op::kConv && value.is_tensor();
+      return Ok();
+    }
+    int convs = 0;
+  } count;
+  EXPECT_FALSE(ran(Head::kLines, Tail::kAdd, false, best_isa(), 1, &count).epilogue);
+  EXPECT_EQ(count.convs, 1);
+}
+
+}  // namespace
+}  // namespace smelt

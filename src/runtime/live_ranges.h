@@ -1,0 +1,20 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/step.h"
+
+namespace smelt {
+
+/// The last step that uses each value of the graph, by ValueId; -1: none does. A graph's output is used after the last
+/// step, and a value as long as views of it. is_view: true for a node whose output is its first input's storage.
+std::vector<int> last_uses(const Graph& graph, std::span<const Step> steps,
+                           const std::function<bool(const Node&)>& is_view);
+
+/// The input of step `k` that the step before makes for it alone; nullopt: there is none. `last_use`: of last_uses().
+std::optional<size_t> only_input_of_previous(std::span<const Step> steps, size_t k, std::span<const int> last_use);
+
+}  // namespace smelt
