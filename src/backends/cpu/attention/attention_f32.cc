@@ -52,7 +52,7 @@ class AttentionF32 final : public Kernel {
     k_workspace_ = padded_floats(gemm_.packed_size(depth_words_, g.keys));
     v_workspace_ = padded_floats(gemm_.packed_size(key_words_, g.v_depth));
     score_workspace_ = padded_floats(block_ * score_row_);
-    workspace_ = k_workspace_ + v_workspace_ + score_workspace_;
+    workspace_ = k_workspace_ + v_workspace_ + score_workspace_ + padded_floats(block_);
     if (gemm_.to_words) workspace_ += padded_floats(block_ * depth_words_);
   }
   size_t scratch_bytes() const override {
@@ -78,7 +78,8 @@ class AttentionF32 final : public Kernel {
   /// Part `part` of the queries of all heads that share keys and values `kv`.
   void head(KernelContext& ctx, int64_t kv, int64_t part, const KeySpan& span, float* workspace) const {
     const int64_t b = kv / g_.kv_heads, share = g_.q_heads / g_.kv_heads;
-    float *const keys = workspace, *const values = workspace + k_workspace_, *const scores = values + v_workspace_;
+    float *const keys = workspace, *const values = workspace + k_workspace_, *const scores = values + v_workspace_,
+                 *const factors = scores + score_workspace_;
     const float* q = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
     gemm_.pack(ctx.input(1).data<float>() + k_.at(b, kv % g_.kv_heads), 1, k_.row_step, g_.depth, g_.keys, nullptr,
@@ -96,23 +97,27 @@ class AttentionF32 final : public Kernel {
         const float* queries = q + q_.at(b, h) + i * q_.row_step;
         int64_t query_step = q_.row_step;
         if (gemm_.to_words) {
-          float* words = scores + score_workspace_;
+          float* words = factors + padded_floats(block_);
           for (int64_t r = 0; r < n; ++r) gemm_.to_words(queries + r * query_step, g_.depth, words + r * depth_words_);
           queries = words;
           query_step = depth_words_;
         }
         gemm_.run(n, g_.keys, depth_words_, queries, query_step, keys, 0, gemm_.panels(g_.keys), scores, score_row_,
                   nullptr, all.lo, all.hi);
-        if (sees_all_keys(span))
-          weigh_rows(ctx, b, h, i, n, scores);
+        const bool all_keys = sees_all_keys(span);
+        if (all_keys)
+          weigh_rows(ctx, b, h, i, n, scores, factors);
         else
           for (int64_t r = 0; r < n; ++r) weigh(ctx, b, h, i + r, span, scores + r * score_row_);
         for (int64_t r = 0; r < n && gemm_.to_words; ++r) {
           float* row = scores + r * score_row_;
           gemm_.to_words(row, g_.keys, row);  // words lie before the floats that they are made of
         }
-        gemm_.run(n, g_.v_depth, key_words_, scores, score_row_, values, 0, gemm_.panels(g_.v_depth),
-                  y + y_.at(b, h) + i * y_.row_step, y_.row_step, nullptr, all.lo, all.hi);
+        float* const to = y + y_.at(b, h) + i * y_.row_step;
+        gemm_.run(n, g_.v_depth, key_words_, scores, score_row_, values, 0, gemm_.panels(g_.v_depth), to, y_.row_step,
+                  nullptr, all.lo, all.hi);
+        for (int64_t r = 0; all_keys && r < n; ++r)
+          rows_.scale_clamp(to + r * y_.row_step, g_.v_depth, factors[r], all.lo, all.hi);
       }
   }
   /// True if only a mask of all keys hides keys from queries.
@@ -120,15 +125,18 @@ class AttentionF32 final : public Kernel {
     return !attrs_.causal && attrs_.window < 0 && attrs_.window_right < 0 && attrs_.softcap <= 0 &&
            span.valid == g_.keys && (!has_mask_ || mask_.keys == g_.keys);
   }
-  /// Mask and softmax of the scores of n queries from i on, which see all keys.
-  void weigh_rows(KernelContext& ctx, int64_t b, int64_t h, int64_t i, int64_t n, float* scores) const {
+  /// Mask and softmax of the scores of n queries from i on, which see all keys; `factors`: what the result of each
+  /// query is still to be multiplied by.
+  void weigh_rows(KernelContext& ctx, int64_t b, int64_t h, int64_t i, int64_t n, float* scores, float* factors) const {
     for (int64_t r = 0; r < n; ++r) {
       float* const row = scores + r * score_row_;
       const int64_t at = has_mask_ ? mask_.row(b, h, i + r) : 0;
       if (has_mask_) mask(ctx.input(3), at, {0, g_.keys}, row);
-      rows_.softmax(row, 1, g_.keys, 1, false, row);
+      factors[r] = rows_.exponentials(row, g_.keys);
       // A query without any key gets zeros.
-      if (has_mask_ && std::isnan(*row) && hides_all(ctx.input(3), at)) std::fill_n(row, g_.keys, 0.0f);
+      if (!has_mask_ || !std::isnan(*row) || !hides_all(ctx.input(3), at)) continue;
+      std::fill_n(row, g_.keys, 0.0f);
+      factors[r] = 0;
     }
   }
   bool hides_all(const Tensor& t, int64_t at) const {
