@@ -76,19 +76,14 @@ struct GemmF32 {
   void run(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* packed, int64_t first,
            int64_t last, float* c, int64_t ldc, const float* row_bias, float lo, float hi,
            const EpilogueRun* epilogue = nullptr) const;
-  /// Height of tiles, none much lower than the others, that cover so many rows.
-  int64_t even_height(int64_t rows) const {
-    const int64_t tall = (rows + mr - 1) / mr;
-    return (rows + tall - 1) / tall;
-  }
   /// Strips of rows times the panels [first, last) of the packed b, which has n columns and k rows. c points at column
   /// 0 of panel 0. What a panel has for a part of K stays in the level-1 cache while all rows pass by: b is read once.
   void product(const GemmStrips& strips, const GemmRuns& runs, int64_t k, int64_t n, const float* packed, int64_t first,
                int64_t last, const float* row_bias, float lo, float hi) const;
 
  private:
-  void chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips, int64_t height, int64_t width, int64_t offset,
-                        int64_t column, const float* row_bias, const float* next) const;
+  void chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips, int64_t width, int64_t offset, int64_t column,
+                        const float* row_bias, const float* next) const;
 };
 
 const GemmF32& gemm_f32(Isa isa);
