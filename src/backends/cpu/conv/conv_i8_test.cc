@@ -20,6 +20,9 @@ const QConvRow kRows[] = {
     {1, 40, 15, 15, 64, 3, 3, 1, 1, 1, 1, ActKind::kReluN1},
     {1, 7, 20, 21, 1, 1, 1, 1, 1, 0, 1},
     {1, 301, 3, 3, 20, 1, 1, 1, 1, 0, 1},
+    // Threads share the pixels of a line.
+    {2, 24, 1, 61, 40, 1, 3, 1, 2, 0, 1},
+    {1, 12, 1, 47, 18, 1, 5, 2, 1, 0, 3},
 };
 
 /// What the operands are quantized as.

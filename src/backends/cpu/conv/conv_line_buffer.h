@@ -43,19 +43,23 @@ class ConvLineBuffer {
   }
   /// Calls done(accumulators, pixel, pixels, channel, channels) for the tiles of an image, accumulators gemm.nr()
   /// apart. packed: filters of the groups one behind the other. `zero` stands in the padding.
-  /// load: as for LineBuffer::row_from(), called by the threads.
+  /// load: as for LineBuffer::row_from(), called by the threads. They share the pixels of a line where lines are fewer.
   template <class Load, class F>
   void image(ThreadPool& pool, int64_t threads, Load&& load, bool x_signed, uint8_t zero, const char* packed,
              uint8_t* scratch, F&& done) const {
-    const int64_t n = g_.out[0] * g_.out[1], slots = std::min(threads, n);
+    const int64_t lines = g_.out[0] * g_.out[1], tiles = ceil_div(g_.out[2], height_);
+    const int64_t parts = std::min(ceil_div(threads, lines), tiles), n = lines * parts, slots = std::min(threads, n);
     uint8_t* const outside = scratch + threads * rows_.workspace_bytes();
     rows_.fill_outside(outside, zero);
     pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot) {
         uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
         rows_.clear(workspace);
-        for (int64_t i = n * slot / slots; i < n * (slot + 1) / slots; ++i)
-          line(load, x_signed, outside, i, packed, workspace, done);
+        for (int64_t i = n * slot / slots; i < n * (slot + 1) / slots; ++i) {
+          const int64_t part = i % parts, first = tiles * part / parts, last = tiles * (part + 1) / parts;
+          line(load, x_signed, outside, i / parts, first * height_, std::min(last * height_, g_.out[2]), packed,
+               workspace, done);
+        }
       }
     });
   }
@@ -81,10 +85,10 @@ class ConvLineBuffer {
     height_ = (g_.out[2] + tiles - 1) / tiles;
     for (int64_t kx = 0; kx < (joined ? 1 : g_.kernel[2]); ++kx) offsets_.push_back(rows_.offset(kx));
   }
-  /// One row of output pixels.
+  /// Pixels [begin, end) of one row of the output.
   template <class Load, class F>
-  void line(Load&& load, bool x_signed, const uint8_t* outside, int64_t index, const char* packed, uint8_t* workspace,
-            F&& done) const {
+  void line(Load&& load, bool x_signed, const uint8_t* outside, int64_t index, int64_t begin, int64_t end,
+            const char* packed, uint8_t* workspace, F&& done) const {
     const uint8_t* starts[kMaxChunks];
     int64_t n = 0;
     const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
@@ -101,9 +105,9 @@ class ConvLineBuffer {
         const bool wide = left > gemm_.lanes;
         const int64_t columns = std::min(left, nr);
         const auto& tile = gemm_.tiles[x_signed][wide];
-        int64_t shift = group * g_.c_in;
-        for (int64_t at = 0; at < g_.out[2]; at += height_, shift += height_ * step) {
-          const int64_t here = std::min(height_, g_.out[2] - at);
+        int64_t shift = group * g_.c_in + begin * step;
+        for (int64_t at = begin; at < end; at += height_, shift += height_ * step) {
+          const int64_t here = std::min(height_, end - at);
           const void* chunks[kMaxChunks];
           for (int64_t i = 0; i < n; ++i) chunks[i] = starts[i] + shift;
           tile[here - 1](chunks, n, step, packed, steps_, acc, nullptr);
