@@ -1,6 +1,9 @@
 // Products of 8-bit integers whose zero point, and maybe scale, is known when they run: ConvInteger, MatMulInteger,
 // TFLite's dynamic_quant convolution and convolutions of images that carry a params each.
+#include <smelt/options.h>
+
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "backends/cpu/conv/conv_integer.h"
@@ -62,8 +65,9 @@ class ConvIntegerKernel final : public Kernel {
     lda_ = gemm_.a_row_bytes(g.k());
     block_ = gemm_.block_rows(g.out_pixels(), g.k());
     if (threads_ > 1) {
-      const int64_t share = g.out_pixels() / (threads_ * 2);
-      block_ = std::min(block_, std::max(gemm_.mr, share / gemm_.mr * gemm_.mr));
+      // As many blocks for each.
+      const int64_t blocks = round_up(ceil_div(g.out_pixels(), block_), threads_);
+      block_ = round_up(ceil_div(g.out_pixels(), blocks), gemm_.mr);
     }
     patches_ = padded_bytes(block_ * lda_ + kPatchSlack);
     raw_ = g.pointwise() || gemm_.bytes ? 0 : padded_bytes(block_ * lda_ / 2 + kPatchSlack);
@@ -93,14 +97,20 @@ class ConvIntegerKernel final : public Kernel {
       if (images_ == Images::kDynamicQuant) {
         const float* real = ctx.input(0).data<float>() + image * size;
         QuantRule rule;
-        if (chunks_.apply() && quant_.choose_params(real, size, asymmetric_, &params, &rule)) {
+        const bool chosen = choose_params(ctx.threads(), real, size, &params, &rule);
+        if (chosen && chunks_.apply()) {
           const auto load = [&](int64_t at, int64_t pixels, uint8_t* to) {
             quant_.quantize(real + at, pixels * g_.all_in(), rule, to);
           };
           lines_of_image(ctx, load, params, image, scratch);
           continue;
         }
-        params = quant_.quantize_row(real, size, asymmetric_, reinterpret_cast<int8_t*>(quantized));
+        if (chosen)
+          ctx.threads().parallel_for(size, kQuantizedAtOnce, [&](int64_t begin, int64_t end) {
+            quant_.quantize(real + begin, end - begin, rule, quantized + begin);
+          });
+        else
+          params = quant_.quantize_row(real, size, asymmetric_, reinterpret_cast<int8_t*>(quantized));
       } else {
         x = ctx.input(0).data<uint8_t>() + image * size;
         if (images_ == Images::kDynamic)
@@ -113,6 +123,30 @@ class ConvIntegerKernel final : public Kernel {
   }
 
  private:
+  static constexpr int64_t kQuantizedAtOnce = 16 * 1024;  ///< values that a thread takes
+  /// DynamicQuantOps::choose_params() of an image, whose parts threads share.
+  bool choose_params(ThreadPool& pool, const float* x, int64_t size, QuantParams* params, QuantRule* rule) const {
+    const int64_t parts = std::min({threads_, size / kQuantizedAtOnce, int64_t{SessionOptions::kMaxThreads}});
+    if (parts <= 1) return quant_.choose_params(x, size, asymmetric_, params, rule);
+    struct Range {
+      float low = 0, high = 0;
+      bool finite = false;
+    };
+    std::array<Range, SessionOptions::kMaxThreads> ranges;
+    pool.parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t first = size * i / parts, last = size * (i + 1) / parts;
+        Range& r = ranges[static_cast<size_t>(i)];
+        r.finite = quant_.finite_range(x + first, last - first, &r.low, &r.high);
+      }
+    });
+    Range all = ranges[0];
+    for (int64_t i = 1; i < parts; ++i) {
+      const Range& r = ranges[static_cast<size_t>(i)];
+      all = {std::min(all.low, r.low), std::max(all.high, r.high), all.finite && r.finite};
+    }
+    return all.finite && params_of_range(all.low, all.high, asymmetric_, params, rule);
+  }
   int64_t packed_depth() const { return chunks_.apply() ? chunks_.k() : g_.k(); }
   Packed pack(const Tensor& filter, const WeightQuantParams& params) const {
     const std::vector<int16_t> values = ordered_filter(g_, filter, params.zeros);

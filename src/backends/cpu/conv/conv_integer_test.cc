@@ -14,11 +14,9 @@ using namespace smelt::test;
 struct Row {
   int64_t batch, c_in, h, w, c_out, kernel, stride, pad, groups;
 };
-const Row kRows[] = {{2, 5, 7, 9, 6, 3, 1, 1, 1},
-                     {1, 16, 6, 6, 40, 1, 1, 0, 1},
-                     {1, 12, 8, 5, 18, 3, 2, 1, 3},
-                     {2, 21, 8, 5, 21, 3, 2, 1, 21},
-                     {3, 7, 5, 5, 33, 1, 2, 0, 1}};
+const Row kRows[] = {{2, 5, 7, 9, 6, 3, 1, 1, 1},   {1, 16, 6, 6, 40, 1, 1, 0, 1},
+                     {1, 12, 8, 5, 18, 3, 2, 1, 3}, {2, 21, 8, 5, 21, 3, 2, 1, 21},
+                     {3, 7, 5, 5, 33, 1, 2, 0, 1},  {1, 48, 40, 40, 20, 1, 1, 0, 1}};  // threads share the quantization
 
 std::shared_ptr<ConvAttrs> attrs_of(const Row& r) {
   auto a = std::make_shared<ConvAttrs>();

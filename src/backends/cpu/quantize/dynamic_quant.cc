@@ -61,7 +61,7 @@ HWY_INLINE void row_range_inline(const float* x, int64_t n, float* low, float* h
 void row_range(const float* x, int64_t n, float* low, float* high) { row_range_inline(x, n, low, high); }
 
 /// Smallest and largest of n > 0 values. False if one is infinite or NaN.
-HWY_INLINE bool finite_range(const float* x, int64_t n, float* low, float* high) {
+HWY_INLINE bool finite_range_inline(const float* x, int64_t n, float* low, float* high) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   constexpr int kChains = 4;  // one waits for its own results
@@ -98,6 +98,8 @@ HWY_INLINE bool finite_range(const float* x, int64_t n, float* low, float* high)
   *high = hi;
   return zero == 0;
 }
+
+bool finite_range(const float* x, int64_t n, float* low, float* high) { return finite_range_inline(x, n, low, high); }
 
 /// Columns [j, ...) of the rows, as many as the part's lanes.
 template <class Part>
@@ -257,19 +259,7 @@ void dequantize(const uint8_t* x, int64_t n, const QuantRule& params, float fact
 
 bool choose_params(const float* x, int64_t n, bool asymmetric, QuantParams* params, QuantRule* rule) {
   float low = 0, high = 0;
-  if (n == 0 || !finite_range(x, n, &low, &high)) return false;
-  const float magnitude = std::max(std::fabs(low), std::fabs(high));
-  if (!(magnitude > 0)) return false;
-  *params = {magnitude / 127.0f, 0};
-  *rule = {.scale = 127.0f / magnitude, .low = -127, .away = true, .factor = true};
-  if (asymmetric) {
-    if (!choose_asymmetric_quant_params(low, high, *params)) return false;
-    rule->scale = 1.0f / params->scale;
-    rule->zero = params->zero_point;
-    rule->low = -128;
-  }
-  rule->in_range = std::isfinite(rule->scale);  // that of subnormal numbers is not
-  return true;
+  return n > 0 && finite_range_inline(x, n, &low, &high) && params_of_range(low, high, asymmetric, params, rule);
 }
 
 void quantize_rows(const float* x, int64_t rows, int64_t n, bool asymmetric, int8_t* out, int64_t stride,
@@ -338,8 +328,8 @@ void quantize_blocks(const float* x, int64_t n, int64_t block, int8_t* out, floa
 }
 
 DynamicQuantOps make_dynamic_quant_ops() {
-  return {row_range,     rescale_acc,     quantize,   dequantize,     choose_params,
-          quantize_rows, quantize_blocks, sum_blocks, sum_real_blocks};
+  return {row_range,     finite_range,  rescale_acc,     quantize,   dequantize,
+          choose_params, quantize_rows, quantize_blocks, sum_blocks, sum_real_blocks};
 }
 
 }  // namespace smelt::HWY_NAMESPACE
@@ -371,6 +361,21 @@ ValueType dynamically_quantized(const ValueType& x) {
   unit_scale->scales = {1};
   t.quant = std::move(unit_scale);
   return t;
+}
+
+bool params_of_range(float low, float high, bool asymmetric, QuantParams* params, QuantRule* rule) {
+  const float magnitude = std::max(std::fabs(low), std::fabs(high));
+  if (!(magnitude > 0)) return false;
+  *params = {magnitude / 127.0f, 0};
+  *rule = {.scale = 127.0f / magnitude, .low = -127, .away = true, .factor = true};
+  if (asymmetric) {
+    if (!choose_asymmetric_quant_params(low, high, *params)) return false;
+    rule->scale = 1.0f / params->scale;
+    rule->zero = params->zero_point;
+    rule->low = -128;
+  }
+  rule->in_range = std::isfinite(rule->scale);  // that of subnormal numbers is not
+  return true;
 }
 
 bool has_constant_per_tensor_params(const NodeSpec& spec) {

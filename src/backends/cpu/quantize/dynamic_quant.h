@@ -31,6 +31,10 @@ ValueType dynamically_quantized(const ValueType& x);
 /// True if QuantizeLinear or DequantizeLinear has one scale and zero point, known now.
 bool has_constant_per_tensor_params(const NodeSpec& spec);
 
+/// The int8 quantization parameters of finite values within [low, high], and the rule by which quantize() gives their
+/// integers. False if they are zeros alone.
+bool params_of_range(float low, float high, bool asymmetric, QuantParams* params, QuantRule* rule);
+
 /// How columns of accumulators become real numbers.
 struct AccumulatorScales {
   const int32_t* column_sums;  ///< null: zero points are 0
@@ -53,6 +57,8 @@ struct AccumulatorScales {
 struct DynamicQuantOps {
   /// Smallest and largest of n > 0 values; NaN is ignored or spreads.
   void (*range)(const float* x, int64_t n, float* low, float* high);
+  /// Smallest and largest of n > 0 values. False if one is infinite or NaN.
+  bool (*finite_range)(const float* x, int64_t n, float* low, float* high);
   /// Rows of n accumulators, `stride` apart, to rows of y, `y_stride` apart:
   /// y[j] (+)= float(accumulators[j] - zero_point * column_sums[j]) * scale * scales[j]. quantization parameters: of
   /// the rows, `params_step` apart.
