@@ -137,40 +137,50 @@ HWY_INLINE void rescale_columns(Part part, const AccumulatorScales& by, int64_t 
   }
 }
 
-/// Rows of 2 * lanes accumulators with quantization parameters of their own, whose addends are all there.
-template <bool kAdds>
+/// Rows of 2 * lanes accumulators whose addends are all there. kPerRow: rows have quantization parameters of their own.
+template <bool kAdds, bool kPerRow>
 HWY_INLINE void rescale_wide_rows(const AccumulatorScales& by, const int32_t* acc, int64_t stride, int64_t rows,
                                   const QuantParams* params, float* y, int64_t y_stride) {
   const D d;
   const hn::RebindToSigned<D> di;
+  using VI = hn::Vec<decltype(di)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto lo = hn::Set(d, by.lo), hi = hn::Set(d, by.hi);
-  hn::Vec<decltype(di)> column_sums[2];
+  VI column_sums[2], less[2];
   V scales[2], bias[2];
 #pragma GCC unroll 2
   for (int j = 0; j < 2; ++j) {
     column_sums[j] = by.column_sums ? hn::LoadU(di, by.column_sums + j * lanes) : hn::Zero(di);
+    less[j] = hn::Mul(hn::Set(di, params->zero_point), column_sums[j]);
     scales[j] = hn::LoadU(d, by.scales + j * lanes);
     bias[j] = kAdds ? hn::LoadU(d, by.bias + j * lanes) : hn::Zero(d);
   }
+  V scale = hn::Set(d, params->scale);
   for (int64_t r = 0; r < rows; ++r, acc += stride, y += y_stride) {
-    const auto zero = hn::Set(di, params[r].zero_point);
-    const auto scale = hn::Set(d, params[r].scale);
+    if constexpr (kPerRow) scale = hn::Set(d, params[r].scale);
 #pragma GCC unroll 2
     for (int j = 0; j < 2; ++j) {
-      const auto s = hn::Sub(hn::LoadU(di, acc + j * lanes), hn::Mul(zero, column_sums[j]));
-      V v = hn::Mul(hn::Mul(hn::ConvertTo(d, s), scale), scales[j]);
+      if constexpr (kPerRow) less[j] = hn::Mul(hn::Set(di, params[r].zero_point), column_sums[j]);
+      V v = hn::Mul(hn::Mul(hn::ConvertTo(d, hn::Sub(hn::LoadU(di, acc + j * lanes), less[j])), scale), scales[j]);
       if constexpr (kAdds) v = hn::Add(v, bias[j]);
       hn::StoreU(hn::Min(hi, hn::Max(lo, v)), d, y + j * lanes);
     }
   }
 }
 
+template <bool kPerRow>
+void rescale_wide(const AccumulatorScales& by, const int32_t* acc, int64_t stride, int64_t rows,
+                  const QuantParams* params, float* y, int64_t y_stride) {
+  if (by.bias)
+    rescale_wide_rows<true, kPerRow>(by, acc, stride, rows, params, y, y_stride);
+  else
+    rescale_wide_rows<false, kPerRow>(by, acc, stride, rows, params, y, y_stride);
+}
+
 void rescale_acc(const AccumulatorScales& by, const int32_t* acc, int64_t stride, int64_t rows,
                  const QuantParams* params, int64_t params_step, int64_t n, float* y, int64_t y_stride) {
-  if (params_step == 1 && by.first && by.last && n == 2 * static_cast<int64_t>(hn::Lanes(D())))
-    return by.bias ? rescale_wide_rows<true>(by, acc, stride, rows, params, y, y_stride)
-                   : rescale_wide_rows<false>(by, acc, stride, rows, params, y, y_stride);
+  if (params_step <= 1 && by.first && by.last && n == 2 * static_cast<int64_t>(hn::Lanes(D())))
+    return (params_step == 1 ? rescale_wide<true> : rescale_wide<false>)(by, acc, stride, rows, params, y, y_stride);
   each_vector(n, [&](auto part, int64_t j)
                      HWY_ATTR { rescale_columns(part, by, j, acc, stride, rows, params, params_step, y, y_stride); });
 }
