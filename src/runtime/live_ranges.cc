@@ -23,15 +23,4 @@ std::vector<int> last_uses(const Graph& graph, std::span<const Step> steps,
   return last;
 }
 
-std::optional<size_t> only_input_of_previous(std::span<const Step> steps, size_t k, std::span<const int> last_use) {
-  if (k == 0) return std::nullopt;
-  const std::vector<ValueId>& made = steps[k - 1].node->outputs;
-  const std::vector<ValueId>& inputs = steps[k].node->inputs;
-  if (made.size() != 1 || made[0] == kNoValue || last_use[static_cast<size_t>(made[0])] != static_cast<int>(k))
-    return std::nullopt;
-  const auto at = std::ranges::find(inputs, made[0]);
-  if (at == inputs.end() || std::find(at + 1, inputs.end(), made[0]) != inputs.end()) return std::nullopt;
-  return static_cast<size_t>(at - inputs.begin());
-}
-
 }  // namespace smelt

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,8 +12,5 @@ namespace smelt {
 /// step, and a value as long as views of it. is_view: true for a node whose output is its first input's storage.
 std::vector<int> last_uses(const Graph& graph, std::span<const Step> steps,
                            const std::function<bool(const Node&)>& is_view);
-
-/// The input of step `k` that the step before makes for it alone; nullopt: there is none. `last_use`: of last_uses().
-std::optional<size_t> only_input_of_previous(std::span<const Step> steps, size_t k, std::span<const int> last_use);
 
 }  // namespace smelt

@@ -7,6 +7,7 @@
 #include "ops/control/control.h"
 #include "ops/shape/shape.h"
 #include "passes/passes.h"
+#include "runtime/append_step.h"
 #include "runtime/constant_propagation.h"
 #include "runtime/decompose_node.h"
 #include "runtime/live_ranges.h"
@@ -46,7 +47,7 @@ class PlanBuilder {
     for (ValueId id : graph().inputs) home_[static_cast<size_t>(id)] = Home::kOutside;
     plan_.guards = propagation_.guards();
     if (env_.device()) order_steps(*env_.device());
-    last_use_ = last_uses(graph(), plan_.steps, [this](const Node& n) { return is_view(n); });
+    last_use_ = last_uses(graph(), plan_.steps, views());
     variables_ = VariableSteps(plan_.steps);
     for (size_t k = 0; k < plan_.steps.size(); ++k)
       if (auto s = choose(k); !s.ok()) return s.error().within(node_label(*plan_.steps[k].node));
@@ -98,6 +99,10 @@ class PlanBuilder {
     const ValueType& to = propagation_[node.outputs[0]].type;
     return from.is_static() && to.is_static() &&
            ((op_info(node.op).flags & kView) != 0 || moves_nothing(node, from, to));
+  }
+
+  std::function<bool(const Node&)> views() const {
+    return [this](const Node& n) { return is_view(n); };
   }
 
   /// Types of the node's outputs, or their contents; else a step and its draft, or those of what it is decomposed into.
@@ -247,30 +252,26 @@ class PlanBuilder {
       home_[static_cast<size_t>(node.outputs[0])] = Home::kOutside;
       return Ok();
     }
-    SMELT_ASSIGN(const bool appended, append_to_previous(at));
+    SMELT_ASSIGN(const bool appended, append_to_head(at));
     return appended ? Ok() : choose_kernel(node, k, step);
   }
 
-  /// True if the segment of the step before computes this step as well, and makes its output instead of its own. Values
-  /// that a tap wants to see are all made.
-  Result<bool> append_to_previous(size_t at) {
-    const auto operand = env_.tap ? std::nullopt : only_input_of_previous(plan_.steps, at, last_use_);
-    if (!operand || !drafts_[at - 1].prepared || device_ != kNoBackend) return false;
-    Step &head = plan_.steps[at - 1], &step = plan_.steps[at];
-    const size_t backend = drafts_[at - 1].backend;
-    const char* name =
-        compilers_[backend].compiler->append(*drafts_[at - 1].prepared, request(*step.node, drafts_[at]), *operand);
+  /// True if the segment of a step before, but for views of its output, computes this step as well and makes its output
+  /// instead of its own. Values that a tap wants to see are all made.
+  Result<bool> append_to_head(size_t at) {
+    const auto use = env_.tap ? std::nullopt : only_use_before(plan_.steps, at, last_use_, views());
+    if (!use || !drafts_[use->head].prepared || device_ != kNoBackend) return false;
+    const Step& step = plan_.steps[at];
+    const Draft& before = drafts_[use->head];
+    const Shape &made = before.types[0].shape, &y = drafts_[at].types[0].shape;
+    if (made.rank() == 0 || y.rank() == 0 || made[made.rank() - 1] != y[y.rank() - 1]) return false;
+    const Compiler& c = compilers_[before.backend];
+    const char* name = c.compiler->append(*before.prepared, request(*step.node, drafts_[at]), use->operand);
     if (!name) return false;
-    leave_arena(head.out[0]);
-    std::vector<ValueId>& in = plan_.joined_inputs.emplace_back(head.in.begin(), head.in.end());
-    for (size_t i = 0; i < step.in.size(); ++i)
-      if (i != *operand) in.push_back(step.in[i]);
-    home_[static_cast<size_t>(head.out[0])] = Home::kOutside;
-    plan_.values[static_cast<size_t>(head.out[0])] = Datum{};
-    head.in = in;
-    head.out = step.out;
-    step.work = SegmentStep{compilers_[backend].backend, nullptr, name};
-    SMELT_TRY(in_arena(step.out[0], drafts_[at].types[0], static_cast<int>(at) - 1));
+    leave_arena(plan_.steps[use->head].out[0]);
+    for (size_t k = use->head; k < at; ++k) home_[static_cast<size_t>(plan_.steps[k].out[0])] = Home::kOutside;
+    append_step(plan_, *use, at, {c.backend, nullptr, name});
+    SMELT_TRY(in_arena(step.out[0], drafts_[at].types[0], static_cast<int>(use->head)));
     return true;
   }
 

@@ -48,7 +48,7 @@ struct StateStep {
 /// Nothing runs: segments of a back-end read and write that storage themselves.
 struct DeviceStep {
   enum class Kind : uint8_t {
-    kView,   ///< another shape of a value on the device
+    kView,   ///< another shape of a value on the device, or of one that no step makes
     kState,  ///< a variable that lies on the device
   };
   Kind kind = Kind::kView;

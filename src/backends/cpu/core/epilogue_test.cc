@@ -13,6 +13,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
+#include "ops/shape/shape.h"
 #include "runtime/compiled.h"
 #include "runtime/planned_environment.h"
 #include "tests/support/op_case.h"
@@ -37,9 +38,9 @@ enum class Head : uint8_t {
 constexpr Head kHeads[] = {Head::kPointwise, Head::kLines,     Head::kPatches,      Head::kSegments,
                            Head::kGroups,    Head::kStretches, Head::kDynamicQuant, Head::kDynamicPointwise,
                            Head::kGroupNorm, Head::kMatMul,    Head::kMatMulDynamic};
-enum class Tail : uint8_t { kAdd, kAddFirst, kSub, kSubFirst, kMulLast, kPRelu, kPReluLast, kDiv };
-constexpr Tail kTails[] = {Tail::kAdd,     Tail::kAddFirst, Tail::kSub,       Tail::kSubFirst,
-                           Tail::kMulLast, Tail::kPRelu,    Tail::kPReluLast, Tail::kDiv};
+enum class Tail : uint8_t { kAdd, kAddFirst, kSub, kSubFirst, kMulLast, kPRelu, kPReluLast, kDiv, kAddBehindView };
+constexpr Tail kTails[] = {Tail::kAdd,   Tail::kAddFirst,  Tail::kSub, Tail::kSubFirst,     Tail::kMulLast,
+                           Tail::kPRelu, Tail::kPReluLast, Tail::kDiv, Tail::kAddBehindView};
 
 bool is_epilogue(Tail t) { return t != Tail::kSubFirst && t != Tail::kDiv; }
 
@@ -117,19 +118,23 @@ std::shared_ptr<Module> module_of(Head h, Tail t, bool both, Shape* image, Shape
   const Line l = line_of(h);
   const int64_t c_out = h == Head::kGroupNorm ? l.c_in : l.c_out;
   *image = Shape{2, l.width, l.c_in};
-  *result = Shape{2, l.width, c_out};
+  *result = t == Tail::kAddBehindView ? Shape{2, 1, l.width, c_out} : Shape{2, l.width, c_out};
   const ValueId x = b.input("x", ValueType::tensor(DType::kF32, *image));
   const ValueId other = b.input("other", ValueType::tensor(DType::kF32, *result));
   const auto constant = [&](const Shape& shape) {
     return b.constant("other", random_tensor(DType::kF32, shape, -1, 1, 5));
   };
-  const ValueId made = head_of(b, h, x, l);
+  const ValueId of_head = head_of(b, h, x, l);
+  const ValueId made =
+      t == Tail::kAddBehindView
+          ? b.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {of_head, b.i64({2, 1, l.width, c_out})}).value()
+          : of_head;
   BinaryAttrs a;
-  a.fn = t == Tail::kAdd || t == Tail::kAddFirst   ? Binary::kAdd
-         : t == Tail::kSub || t == Tail::kSubFirst ? Binary::kSub
-         : t == Tail::kMulLast                     ? Binary::kMul
-         : t == Tail::kDiv                         ? Binary::kDiv
-                                                   : Binary::kPRelu;
+  a.fn = t == Tail::kAdd || t == Tail::kAddFirst || t == Tail::kAddBehindView ? Binary::kAdd
+         : t == Tail::kSub || t == Tail::kSubFirst                            ? Binary::kSub
+         : t == Tail::kMulLast                                                ? Binary::kMul
+         : t == Tail::kDiv                                                    ? Binary::kDiv
+                                                                              : Binary::kPRelu;
   if (t == Tail::kAdd) a.act.kind = ActKind::kRelu;
   const ValueId operand = t == Tail::kPRelu                              ? constant({1, 1})
                           : t == Tail::kPReluLast || t == Tail::kMulLast ? constant({1, c_out})
@@ -138,7 +143,7 @@ std::shared_ptr<Module> module_of(Head h, Tail t, bool both, Shape* image, Shape
   const ValueId y =
       b.op(Op::kBinary, make_attrs<BinaryAttrs>(a), {first ? operand : made, first ? made : operand}).value();
   b.graph().outputs = {y};
-  if (both) b.graph().outputs.push_back(made);
+  if (both) b.graph().outputs.push_back(of_head);
   EXPECT_TRUE(verify(*module).ok());
   return module;
 }
