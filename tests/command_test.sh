@@ -97,6 +97,7 @@ else
   status 1 'isa is bf16; this machine has baseline' run "$model" --bf16
 fi
 SMELT_ISA=avx7 status 1 'SMELT_ISA is avx7' devices
+SMELT_CPU_WINOGRAD=3 status 1 'SMELT_CPU_WINOGRAD is 3; it may be 0, 2, 4, always2, always4' run "$model"
 holds [ ! -e never ]
 
 # What is written is whole, or not there.

@@ -1,7 +1,5 @@
 #include "ops/conv/conv.h"
 
-#include <cmath>
-
 #include "tests/support/cpu_check.h"
 
 namespace smelt {
@@ -45,7 +43,7 @@ const ConvRow kRows[] = {
     {1, 96, 1, 4200, 40, 1, 3, 2, 1, 0, 2},
 };
 
-constexpr Tolerance kLongSums{5e-5, 1e-5};
+constexpr Tolerance kLongSums{1e-4, 1e-5};
 
 OpCase conv_case(const ConvRow& r, Layout layout, FilterLayout filter) {
   auto attrs = std::make_shared<ConvAttrs>();
@@ -103,40 +101,6 @@ TEST(ConvF32, SingleLines) {
 TEST(ConvF32, ChannelsFirst) {
   for (const ConvRow& r : kRows)
     check_on_cpu(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "conv_nchw_f32", kLongSums);
-}
-
-const ConvRow kWinograd[] = {
-    {1, 32, 12, 11, 32, 3, 3, 1, 1, 1, 1, ActKind::kRelu},
-    {2, 37, 13, 12, 50, 3, 3, 1, 1, 0, 1, ActKind::kTanh},
-    {1, 48, 30, 41, 33, 3, 3, 1, 1, 2, 1, ActKind::kNone, false},
-    {3, 450, 7, 7, 40, 3, 3, 1, 1, 1, 1},
-};
-
-TEST(ConvF32, Winograd) {
-  for (const ConvRow& r : kWinograd)
-    check_on_cpu(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_winograd_f32", kLongSums);
-  check_on_cpu(conv_case(kWinograd[1], Layout::kChannelsLast, FilterLayout::kOIS), "conv_winograd_f32", kLongSums);
-}
-
-// Infinities, NaN and what overflows in the transforms only come out as the definition has them.
-TEST(ConvF32, WinogradOfNumbersThatAreNotFinite) {
-  for (const ConvRow& r : kWinograd)
-    for (const float value : {INFINITY, -INFINITY, NAN, 3e38f}) {
-      OpCase c = conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI);
-      auto* x = c.inputs[0].data<float>();
-      const int64_t n = c.inputs[0].elements();
-      for (const int64_t i : {int64_t{0}, n / 3, n - 1}) x[i] = value;
-      check_on_cpu(c, "conv_winograd_f32", kLongSums);
-    }
-}
-
-TEST(ConvF32, WinogradIsSwitchedOff) {
-  const OpCase c = conv_case(kWinograd[0], Layout::kChannelsLast, FilterLayout::kOSI);
-  KernelRunner runner(c);
-  EXPECT_STREQ(runner.choose(best_isa(), PackCache::Mode::kDry)->name, "conv_winograd_f32");
-  setenv("SMELT_CPU_WINOGRAD", "0", 1);
-  EXPECT_STREQ(runner.choose(best_isa(), PackCache::Mode::kDry)->name, "conv_nhwc_f32");
-  unsetenv("SMELT_CPU_WINOGRAD");
 }
 
 const ConvRow kDepthwise[] = {

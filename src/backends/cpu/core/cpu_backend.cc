@@ -1,6 +1,7 @@
 // The CPU behind the back-end interface: every partition is one node, run by one kernel on the host's tensors, and
 // maybe the kernel's epilogue.
 #include "backends/backend.h"
+#include "backends/cpu/conv/winograd_choice.h"
 #include "backends/cpu/core/cost.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
@@ -127,6 +128,7 @@ class CpuBackend final : public Backend {
   }
   Result<std::shared_ptr<BackendDevice>> open(const SessionOptions& options) const override {
     if (options.fp16) return InvalidInput("the CPU back-end multiplies in float32: fp16 is for others");
+    if (const auto winograd = winograd_setting(); !winograd.ok()) return winograd.error();
     SMELT_ASSIGN(const Isa isa,
                  options.isa.empty() ? selected_isa() : isa_named(options.isa.c_str(), "SessionOptions::isa"));
     return std::shared_ptr<BackendDevice>(

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Times of 3x3 float32 convolutions: direct, Winograd's F(2x2, 3x3) and F(4x4, 3x3). Needs onnx and numpy.
+
+    winograd.py [--smelt FILE] [--sizes 14,28] [--channels 64x64,128x32]
+
+Prints a line a shape: size of the image, channels in and out, microseconds of the three kernels. Each shape is a network of
+so many convolutions with weights of their own that F(4x4, 3x3)'s filters exceed the level-3 cache, as real networks' do.
+winograd_choice.cc's estimate is fitted to these figures. Pin it: taskset -c 1 winograd.py.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+SIZES = "4,7,8,10,14,17,28,56,112"
+CHANNELS = "3x32,8x8,16x16,16x64,24x24,32x32,32x128,48x48,64x8,64x64,96x96,128x32,128x128,256x64,256x256,384x384,512x512"
+FILTER_BYTES = 48 << 20
+
+
+def network(size, c_in, c_out):
+    rng = np.random.default_rng(0)
+    copies = max(4, min(128, FILTER_BYTES // (36 * 4 * c_in * c_out)))
+    nodes, weights, outputs = [], [], []
+    for i in range(copies):
+        filters = rng.standard_normal((c_out, c_in, 3, 3)).astype(np.float32)
+        weights += [numpy_helper.from_array(filters, f"w{i}"), numpy_helper.from_array(np.zeros(c_out, np.float32), f"b{i}")]
+        nodes.append(helper.make_node("Conv", ["x", f"w{i}", f"b{i}"], [f"y{i}"], pads=[1] * 4))
+        nodes.append(helper.make_node("GlobalMaxPool", [f"y{i}"], [f"z{i}"]))
+        outputs.append(helper.make_tensor_value_info(f"z{i}", TensorProto.FLOAT, [1, c_out, 1, 1]))
+    image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, c_in, size, size])
+    graph = helper.make_graph(nodes, "convolutions", [image], outputs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def microseconds(smelt, model, folder, setting):
+    """Mean of the convolutions."""
+    profile = folder / "profile.json"
+    command = [smelt, "bench", model, "--threads", "1", "--seconds", "0.05", "--warmup", "1", "--profile", profile]
+    environment = os.environ | {"SMELT_CPU_WINOGRAD": setting}
+    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    times = [n["micros_per_run"] for n in json.loads(profile.read_text()) if n["op"] == "Conv"]
+    return sum(times) / len(times)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smelt", default=ROOT / "build/release/bin/smelt")
+    parser.add_argument("--sizes", default=SIZES)
+    parser.add_argument("--channels", default=CHANNELS)
+    parser.add_argument("--rounds", type=int, default=2)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        model = folder / "convolutions.onnx"
+        for size in map(int, args.sizes.split(",")):
+            for channels in args.channels.split(","):
+                c_in, c_out = map(int, channels.split("x"))
+                onnx.save(network(size, c_in, c_out), model)
+                settings = ("0", "always2", "always4")
+                times = [[microseconds(args.smelt, model, folder, s) for s in settings] for _ in range(args.rounds)]
+                print(size, c_in, c_out, *(f"{min(t):.4g}" for t in zip(*times, strict=True)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

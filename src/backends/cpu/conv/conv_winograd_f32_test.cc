@@ -1,0 +1,230 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+
+#include "ops/conv/conv.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::test;
+
+/// SMELT_CPU_WINOGRAD has a value as long as it lives.
+class WinogradVariable {
+ public:
+  explicit WinogradVariable(const char* value) { setenv("SMELT_CPU_WINOGRAD", value, 1); }
+  ~WinogradVariable() { unsetenv("SMELT_CPU_WINOGRAD"); }
+};
+
+struct WinogradRow {
+  int64_t batch, c_in, h, w, c_out, pad;
+  ActKind act = ActKind::kNone;
+  bool bias = true;
+};
+
+/// make(shape, seed): the image (seed 1), the filter (2) and the bias (3).
+template <class Make>
+OpCase winograd_case(const WinogradRow& r, FilterLayout filter, Make make) {
+  auto attrs = std::make_shared<ConvAttrs>();
+  attrs->strides = {1, 1};
+  attrs->dilations = {1, 1};
+  attrs->pads = {r.pad, r.pad, r.pad, r.pad};
+  attrs->layout = Layout::kChannelsLast;
+  attrs->filter = filter;
+  attrs->act.kind = r.act;
+  OpCase c;
+  c.op = Op::kConv;
+  c.attrs = attrs;
+  const Shape x{r.batch, r.h, r.w, r.c_in};
+  const Shape w = filter == FilterLayout::kOSI ? Shape{r.c_out, 3, 3, r.c_in} : Shape{r.c_out, r.c_in, 3, 3};
+  c.label = "x " + x.str() + " filter " + w.str();
+  c.inputs = {make(x, 1), make(w, 2), r.bias ? make(Shape{r.c_out}, 3) : Tensor()};
+  c.constants = {1, 2};
+  c.threaded = true;
+  return c;
+}
+
+OpCase winograd_case(const WinogradRow& r, FilterLayout filter = FilterLayout::kOSI) {
+  return winograd_case(
+      r, filter, [](const Shape& shape, uint32_t seed) { return random_tensor(DType::kF32, shape, -1, 1, seed); });
+}
+
+const WinogradRow kWinogradRows[] = {
+    {1, 32, 12, 11, 32, 1, ActKind::kRelu},
+    {2, 37, 13, 12, 50, 0, ActKind::kTanh},
+    {1, 48, 30, 41, 33, 2, ActKind::kNone, false},
+    {3, 450, 7, 7, 40, 1},
+    {2, 3, 5, 3, 1, 1},   // narrower than a tile
+    {1, 5, 3, 3, 17, 0},  // one pixel
+};
+
+constexpr struct {
+  const char *variable, *kernel;
+  int tile;
+  double error;  ///< E of conv_winograd_f32.cc
+} kWinogradKernels[] = {{"always2", "conv_winograd_2x2_f32", 2, 16}, {"always4", "conv_winograd_4x4_f32", 4, 205}};
+
+constexpr Tolerance kWinogradSums{4e-4, 1e-5};
+
+const KernelInfo& kernel_named(const char* name) {
+  return *std::ranges::find_if(all_kernels(), [&](const KernelInfo& k) { return std::strcmp(k.name, name) == 0; });
+}
+
+TEST(ConvWinogradF32, Shapes) {
+  for (const auto& kernel : kWinogradKernels) {
+    const WinogradVariable variable(kernel.variable);
+    for (const WinogradRow& r : kWinogradRows) check_on_cpu(winograd_case(r), kernel.kernel, kWinogradSums);
+    check_on_cpu(winograd_case(kWinogradRows[1], FilterLayout::kOIS), kernel.kernel, kWinogradSums);
+  }
+}
+
+// Infinities, NaN and what overflows in the transforms only come out as the definition has them.
+TEST(ConvWinogradF32, NumbersThatAreNotFinite) {
+  for (const auto& kernel : kWinogradKernels) {
+    const WinogradVariable variable(kernel.variable);
+    for (const WinogradRow& r : std::span(kWinogradRows).first(4))  // sums of neighbours of 3e38 depend on their order
+      for (const float value : {INFINITY, -INFINITY, NAN, 3e38f}) {
+        OpCase c = winograd_case(r);
+        auto* x = c.inputs[0].data<float>();
+        const int64_t n = c.inputs[0].elements();
+        for (const int64_t i : {int64_t{0}, n / 3, n - 1}) x[i] = value;
+        check_on_cpu(c, kernel.kernel, kWinogradSums);
+      }
+  }
+}
+
+/// Exact results of a convolution without bias or padding, and S of conv_winograd_f32.cc, with the largest number of
+/// an image's channel instead of a tile's.
+struct ExactConv {
+  std::vector<double> y, bound;
+
+  ExactConv(const WinogradRow& r, const Tensor& image, const Tensor& filter) {
+    const auto *x = image.data<float>(), *w = filter.data<float>();
+    std::vector<double> largest(static_cast<size_t>(r.c_in));
+    for (int64_t i = 0; i < image.elements(); ++i) {
+      double& l = largest[static_cast<size_t>(i % r.c_in)];
+      l = std::max(l, std::fabs(double{x[i]}));
+    }
+    for (int64_t p = 0; p < (r.h - 2) * (r.w - 2); ++p)
+      for (int64_t o = 0; o < r.c_out; ++o) {
+        double sum = 0, size = 0;
+        for (int64_t t = 0; t < 9; ++t)
+          for (int64_t i = 0; i < r.c_in; ++i) {
+            const double tap = w[(o * 9 + t) * r.c_in + i];
+            sum += tap * x[((p / (r.w - 2) + t / 3) * r.w + p % (r.w - 2) + t % 3) * r.c_in + i];
+            size += std::fabs(tap) * largest[static_cast<size_t>(i)];
+          }
+        y.push_back(sum);
+        bound.push_back(size);
+      }
+  }
+  /// The largest error relative to the bound, and the sum of squared errors.
+  std::pair<double, double> errors(const Tensor& got) const {
+    double largest = 0, squares = 0;
+    for (size_t i = 0; i < y.size(); ++i) {
+      const double error = std::fabs(got.data<float>()[i] - y[i]);
+      largest = std::max(largest, error / bound[i]);
+      squares += error * error;
+    }
+    return {largest, squares};
+  }
+};
+
+/// Kinds of numbers; each makes the image (seed 1) and the filter (seed 2).
+constexpr struct {
+  const char* name;
+  double lo, hi;
+  bool constant = false, rectified = false;
+} kNumbers[] = {
+    {"random", -1, 1},
+    {"large", -1e17, 1e17},
+    {"tiny", -1e-17, 1e-17},
+    {"constant", 0.7, 0.7, true},
+    {"rectified", -1, 1, false, true},
+    {"positive", 100, 101},
+    {"one sign", 1e-9, 1e-8},
+};
+
+Tensor numbers(const Shape& shape, uint32_t seed, size_t kind) {
+  Tensor t = random_tensor(DType::kF32, shape, kNumbers[kind].lo, kNumbers[kind].hi, seed);
+  auto* x = t.data<float>();
+  if (kNumbers[kind].constant) std::fill_n(x, t.elements(), static_cast<float>(kNumbers[kind].hi));
+  if (kNumbers[kind].rectified && seed == 1)
+    for (int64_t i = 0; i < t.elements(); ++i) x[i] = std::max(x[i], 0.0f);
+  return t;
+}
+
+// The header of conv_winograd_f32.cc states the bound.
+TEST(ConvWinogradF32, ErrorIsBounded) {
+  const WinogradRow shape{1, 40, 14, 14, 24, 0, ActKind::kNone, false};
+  for (size_t kind = 0; kind < std::size(kNumbers); ++kind) {
+    const OpCase c =
+        winograd_case(shape, FilterLayout::kOSI, [&](const Shape& s, uint32_t seed) { return numbers(s, seed, kind); });
+    const ExactConv exact(shape, c.inputs[0], c.inputs[1]);
+    KernelRunner runner(c);
+    for (const Isa isa : machine_isas()) {
+      const auto errors = [&](const char* name) {
+        const auto kernel = runner.make(kernel_named(name), isa);
+        EXPECT_TRUE(kernel) << name;
+        if (!kernel) return std::pair<double, double>();
+        const auto got = runner.run(*kernel);
+        EXPECT_TRUE(got.ok());
+        return exact.errors((*got)[0]);
+      };
+      const auto direct = errors("conv_nhwc_f32");
+      for (const auto& k : kWinogradKernels) {
+        SCOPED_TRACE(std::string(k.kernel) + " " + kNumbers[kind].name + " " + to_string(isa));
+        const WinogradVariable variable(k.variable);
+        const auto [largest, squares] = errors(k.kernel);
+        EXPECT_LE(largest, k.error * static_cast<double>(shape.c_in + 32) * 0x1p-24);
+        if (!kNumbers[kind].constant) {
+          EXPECT_GT(squares, 0);  // it is not the direct convolution
+          if (kind == 0 || kNumbers[kind].rectified) {
+            EXPECT_LE(std::sqrt(squares), 4 * std::sqrt(direct.second));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ConvWinogradF32, EqualBitsForAnyThreadsAndPositionInABatch) {
+  for (const auto& k : kWinogradKernels) {
+    const WinogradVariable variable(k.variable);
+    OpCase c = winograd_case({3, 33, 9, 10, 20, 1});
+    auto* x = c.inputs[0].data<float>();
+    const int64_t image = c.inputs[0].elements() / 3;
+    std::copy_n(x, image, x + image);
+    std::copy_n(x, image, x + 2 * image);
+    KernelRunner runner(c);
+    std::vector<float> first;
+    for (const int threads : {1, 2, 3, 5}) {
+      const auto kernel = runner.make(kernel_named(k.kernel), best_isa().with(IsaFeature::kOneOrder), threads);
+      ASSERT_TRUE(kernel);
+      const auto got = runner.run(*kernel, threads);
+      ASSERT_TRUE(got.ok());
+      const Tensor& y = (*got)[0];
+      const auto n = static_cast<size_t>(y.elements() / 3);
+      if (first.empty()) first.assign(y.data<float>(), y.data<float>() + n);
+      for (size_t i = 0; i < 3; ++i)
+        EXPECT_EQ(std::memcmp(first.data(), y.data<float>() + i * n, n * sizeof(float)), 0) << k.kernel << threads;
+    }
+  }
+}
+
+TEST(ConvWinogradF32, VariableChooses) {
+  const OpCase c = winograd_case({1, 64, 28, 28, 64, 1});
+  KernelRunner runner(c);
+  const auto chosen = [&] { return std::string(runner.choose(best_isa(), PackCache::Mode::kDry)->name); };
+  EXPECT_EQ(chosen(), "conv_winograd_4x4_f32");
+  for (const auto& [value, name] : {std::pair("0", "conv_nhwc_f32"), std::pair("2", "conv_winograd_2x2_f32"),
+                                    std::pair("4", "conv_winograd_4x4_f32")}) {
+    const WinogradVariable variable(value);
+    EXPECT_EQ(chosen(), name);
+  }
+}
+
+}  // namespace
+}  // namespace smelt

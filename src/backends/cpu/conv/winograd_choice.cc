@@ -1,0 +1,86 @@
+#include "backends/cpu/conv/winograd_choice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "base/cat.h"
+#include "base/checked.h"
+
+namespace smelt {
+namespace {
+
+constexpr struct {
+  const char* name;
+  WinogradSetting setting;
+} kSettings[] = {
+    {"0", {0, false}}, {"2", {2, false}}, {"4", {4, false}}, {"always2", {2, true}}, {"always4", {4, true}}};
+
+// Nanoseconds, fitted to the times of 135 shapes that bench/kernels/winograd.py prints on an AMD EPYC (Zen 5), AVX-512,
+// one core, 2026-11-23. winograd_choice_test.cc holds some of them.
+
+constexpr double kTileRows = 14;  ///< of a matrix product
+
+/// Channels in whole vectors of 16.
+double vectors(int64_t channels) { return static_cast<double>(round_up(channels, 16)); }
+
+double direct_time(const ConvShape& g) {
+  constexpr double kProduct = 0.0044, kTileOverhead = 13.5, kCopy = 0.22, kTile = 8, kNode = 60;
+  const auto pixels = static_cast<double>(g.batch * g.out_pixels());
+  const double products = static_cast<double>(g.k()) * vectors(g.c_out), tiles = std::ceil(pixels / kTileRows);
+  return kProduct * products * (pixels + kTileOverhead * tiles) + kCopy * pixels * static_cast<double>(g.c_in) +
+         kTile * tiles + kNode;
+}
+
+/// Of a tile of a side: `transform` of an element of a transformed tile, `tile` for its addresses; `near` and `far` of
+/// a byte of the filters, the first megabyte and those behind.
+struct WinogradTimes {
+  int side;
+  double transform, tile, near, far;
+};
+
+double winograd_time(const ConvShape& g, const WinogradTimes& times) {
+  constexpr double kProduct = 0.0083, kTileOverhead = 2.5, kNode = 100, kNear = 1e6;
+  const auto tiles = static_cast<double>(g.batch * ceil_div(g.out[1], times.side) * ceil_div(g.out[2], times.side));
+  const auto positions = static_cast<double>((times.side + 2) * (times.side + 2));
+  const double products = positions * static_cast<double>(g.c_in) * vectors(g.c_out), bytes = products * sizeof(float);
+  // Few rows do not hide the time that it takes to read the filters.
+  const double far = tiles <= kTileRows ? times.far * std::max(0.0, bytes - kNear) : 0;
+  return kProduct * products * (tiles + kTileOverhead * std::ceil(tiles / kTileRows)) +
+         times.transform * positions * tiles * (vectors(g.c_in) + vectors(g.c_out)) + times.tile * tiles +
+         times.near * std::min(bytes, kNear) + far + kNode;
+}
+
+}  // namespace
+
+Result<WinogradSetting> winograd_setting_named(const char* name) {
+  if (!name) return WinogradSetting{};
+  std::string choices;
+  for (const auto& s : kSettings) {
+    if (s.name == std::string_view(name)) return s.setting;
+    choices += Cat(choices.empty() ? "" : ", ", s.name);
+  }
+  return InvalidInput("SMELT_CPU_WINOGRAD is ", name, "; it may be ", choices);
+}
+
+Result<WinogradSetting> winograd_setting() { return winograd_setting_named(std::getenv("SMELT_CPU_WINOGRAD")); }
+
+int winograd_tile(const ConvShape& g, const WinogradSetting& setting) {
+  if (setting.always) return setting.largest_tile;
+  constexpr double kGain = 0.95;  // least share of the other's time that pays for the larger filters
+  double least = direct_time(g);
+  int tile = 0;
+  for (const WinogradTimes& times :
+       {WinogradTimes{2, 0.07, 45, 0.01, 0.01}, WinogradTimes{4, 0.11, 75, 0.023, 0.016}}) {
+    if (times.side > setting.largest_tile) break;
+    if (const double time = winograd_time(g, times); time < kGain * least) {
+      least = time;
+      tile = times.side;
+    }
+  }
+  return tile;
+}
+
+}  // namespace smelt

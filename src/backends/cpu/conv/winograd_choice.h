@@ -1,0 +1,24 @@
+#pragma once
+
+#include "base/error.h"
+#include "ops/conv/conv_shape.h"
+
+namespace smelt {
+
+/// What SMELT_CPU_WINOGRAD says about Winograd convolutions on the CPU.
+struct WinogradSetting {
+  int largest_tile = 4;  ///< output pixels along a side; 0: no Winograd convolutions
+  bool always = false;   ///< largest_tile wherever a convolution has that form, for measurements
+};
+
+/// The setting of that name: 0, 2, 4 (also without a name), always2 or always4. Fails on another one.
+Result<WinogradSetting> winograd_setting_named(const char* name);
+/// The setting that SMELT_CPU_WINOGRAD names. Session::create() reports its error.
+Result<WinogradSetting> winograd_setting();
+
+/// Side of the output tiles with which a float32 channels-last convolution takes the least time of those that the
+/// setting permits: 2, 4, or 0 for the direct convolution. The answer is the same for all levels and numbers of
+/// threads.
+int winograd_tile(const ConvShape& g, const WinogradSetting& setting);
+
+}  // namespace smelt

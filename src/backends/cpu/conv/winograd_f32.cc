@@ -1,0 +1,213 @@
+#include "backends/cpu/conv/winograd_f32.h"
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/conv/winograd_f32.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backends/cpu/core/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// F(2, 3) along one dimension.
+struct Winograd2 {
+  static constexpr int kTile = 2;
+
+  /// G g: 3 taps to 4 numbers.
+  template <class D, class V>
+  static HWY_INLINE void filter(D d, const V* g, V* u) {
+    const V half = hn::Set(d, 0.5f), ends = hn::Add(g[0], g[2]);
+    u[0] = g[0];
+    u[1] = hn::Mul(half, hn::Add(ends, g[1]));
+    u[2] = hn::Mul(half, hn::Sub(ends, g[1]));
+    u[3] = g[2];
+  }
+  /// B' d: 4 pixels to 4 numbers.
+  template <class D, class V>
+  static HWY_INLINE void input(D, const V* d, V* v) {
+    v[0] = hn::Sub(d[0], d[2]);
+    v[1] = hn::Add(d[1], d[2]);
+    v[2] = hn::Sub(d[2], d[1]);
+    v[3] = hn::Sub(d[1], d[3]);
+  }
+  /// A' m: 4 products to 2 pixels.
+  template <class D, class V>
+  static HWY_INLINE void output(D, const V* m, V* y) {
+    y[0] = hn::Add(hn::Add(m[0], m[1]), m[2]);
+    y[1] = hn::Sub(hn::Sub(m[1], m[2]), m[3]);
+  }
+};
+
+/// F(4, 3) along one dimension, with the points 0, a, -a, b, -b and infinity. a and b make the error least among
+/// fractions whose products below float32 holds exactly. A row of B' has the coefficients of the product of (x - q)
+/// over the other points q; G divides by that product's value at the row's point.
+struct Winograd4 {
+  static constexpr int kTile = 4;
+  static constexpr float a = 5.0f / 8, b = 3.0f / 2, aa = a * a, bb = b * b;
+
+  /// G g: 3 taps to 6 numbers.
+  template <class D, class V>
+  static HWY_INLINE void filter(D d, const V* g, V* u) {
+    constexpr double kZero = 1.0 / (double{aa} * bb), kA = 0.5 / (double{aa} * (aa - bb)),
+                     kB = 0.5 / (double{bb} * (bb - aa));
+    const auto set = [d](double value) HWY_ATTR { return hn::Set(d, static_cast<float>(value)); };
+    const V even_a = hn::MulAdd(g[2], set(aa * kA), hn::Mul(g[0], set(kA)));
+    const V even_b = hn::MulAdd(g[2], set(bb * kB), hn::Mul(g[0], set(kB)));
+    u[0] = hn::Mul(g[0], set(kZero));
+    u[1] = hn::MulAdd(g[1], set(a * kA), even_a);
+    u[2] = hn::NegMulAdd(g[1], set(a * kA), even_a);
+    u[3] = hn::MulAdd(g[1], set(b * kB), even_b);
+    u[4] = hn::NegMulAdd(g[1], set(b * kB), even_b);
+    u[5] = g[2];
+  }
+  /// B' d: 6 pixels to 6 numbers.
+  template <class D, class V>
+  static HWY_INLINE void input(D d, const V* x, V* v) {
+    const V va = hn::Set(d, a), vb = hn::Set(d, b), vaa = hn::Set(d, aa), vbb = hn::Set(d, bb);
+    const V product = hn::Set(d, aa * bb), sum = hn::Set(d, aa + bb);
+    const V even_a = hn::NegMulAdd(x[2], vbb, x[4]), odd_a = hn::NegMulAdd(x[1], vbb, x[3]);
+    const V even_b = hn::NegMulAdd(x[2], vaa, x[4]), odd_b = hn::NegMulAdd(x[1], vaa, x[3]);
+    v[0] = hn::MulAdd(x[0], product, hn::NegMulAdd(x[2], sum, x[4]));
+    v[1] = hn::MulAdd(odd_a, va, even_a);
+    v[2] = hn::NegMulAdd(odd_a, va, even_a);
+    v[3] = hn::MulAdd(odd_b, vb, even_b);
+    v[4] = hn::NegMulAdd(odd_b, vb, even_b);
+    v[5] = hn::MulAdd(x[1], product, hn::NegMulAdd(x[3], sum, x[5]));
+  }
+  /// A' m: 6 products to 4 pixels.
+  template <class D, class V>
+  static HWY_INLINE void output(D d, const V* m, V* y) {
+    const V even_a = hn::Add(m[1], m[2]), odd_a = hn::Sub(m[1], m[2]);
+    const V even_b = hn::Add(m[3], m[4]), odd_b = hn::Sub(m[3], m[4]);
+    y[0] = hn::Add(hn::Add(m[0], even_a), even_b);
+    y[1] = hn::MulAdd(odd_b, hn::Set(d, b), hn::Mul(odd_a, hn::Set(d, a)));
+    y[2] = hn::MulAdd(even_b, hn::Set(d, bb), hn::Mul(even_a, hn::Set(d, aa)));
+    y[3] = hn::MulAdd(odd_b, hn::Set(d, b * bb), hn::MulAdd(odd_a, hn::Set(d, a * aa), m[5]));
+  }
+};
+
+template <class Scheme>
+void winograd_filter(const float* g, int64_t channels, float* u, int64_t step) {
+  constexpr int kSide = Scheme::kTile + 2;
+  each_vector(channels, [&](auto part, int64_t c) HWY_ATTR {
+    using V = typename decltype(part)::V;
+    const int64_t stride = step;  // not read anew behind every store
+    float* to = u + c;
+    V t[3][kSide];  // columns of Gg
+#pragma GCC unroll 3
+    for (int j = 0; j < 3; ++j) {
+      const V column[3] = {part.load(g + j * channels + c), part.load(g + (3 + j) * channels + c),
+                           part.load(g + (6 + j) * channels + c)};
+      Scheme::filter(part.d, column, t[j]);
+    }
+#pragma GCC unroll 6
+    for (int i = 0; i < kSide; ++i) {
+      const V row[3] = {t[0][i], t[1][i], t[2][i]};
+      V made[kSide];
+      Scheme::filter(part.d, row, made);
+#pragma GCC unroll 6
+      for (int j = 0; j < kSide; ++j, to += stride) part.store(made[j], to);
+    }
+  });
+}
+
+template <class Scheme>
+void winograd_input(const float* const* d, int64_t channels, float* v, int64_t step) {
+  constexpr int kSide = Scheme::kTile + 2;
+  each_vector(channels, [&](auto part, int64_t c) HWY_ATTR {
+    using V = typename decltype(part)::V;
+    const int64_t stride = step;  // not read anew behind every store
+    float* to = v + c;
+    V t[kSide][kSide];  // columns of B'd
+#pragma GCC unroll 6
+    for (int j = 0; j < kSide; ++j) {
+      V column[kSide];
+#pragma GCC unroll 6
+      for (int i = 0; i < kSide; ++i) column[i] = part.load(d[i * kSide + j] + c);
+      Scheme::input(part.d, column, t[j]);
+    }
+#pragma GCC unroll 6
+    for (int i = 0; i < kSide; ++i) {
+      V row[kSide], made[kSide];
+#pragma GCC unroll 6
+      for (int j = 0; j < kSide; ++j) row[j] = t[j][i];
+      Scheme::input(part.d, row, made);
+#pragma GCC unroll 6
+      for (int j = 0; j < kSide; ++j, to += stride) part.store(made[j], to);
+    }
+  });
+}
+
+template <class Scheme>
+bool winograd_output(const float* m, int64_t step, const float* bias, int64_t channels, float lo, float hi,
+                     float* const* y) {
+  constexpr int kTile = Scheme::kTile, kSide = kTile + 2;
+  bool finite = true;
+  each_vector(channels, [&](auto part, int64_t c) HWY_ATTR {
+    using V = typename decltype(part)::V;
+    V zero = hn::Zero(part.d);  // stays, as long as all results are finite
+    const V vlo = hn::Set(part.d, lo), vhi = hn::Set(part.d, hi), addend = part.load(bias + c);
+    float* const* const to = y;  // not read anew behind every store
+    const float* const from = m + c;
+    const int64_t stride = step;
+    V t[kSide][kTile];  // columns of A'm
+#pragma GCC unroll 6
+    for (int j = 0; j < kSide; ++j) {
+      V column[kSide];
+#pragma GCC unroll 6
+      for (int i = 0; i < kSide; ++i) column[i] = part.load(from + (i * kSide + j) * stride);
+      Scheme::output(part.d, column, t[j]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kTile; ++i) {
+      V row[kSide], made[kTile];
+#pragma GCC unroll 6
+      for (int j = 0; j < kSide; ++j) row[j] = t[j][i];
+      Scheme::output(part.d, row, made);
+#pragma GCC unroll 4
+      for (int j = 0; j < kTile; ++j) {
+        const V value = hn::Add(made[j], addend);
+        zero = hn::MulAdd(value, hn::Zero(part.d), zero);
+        if (float* pixel = to[i * kTile + j]) part.store(hn::Min(vhi, hn::Max(vlo, value)), pixel + c);  // NaN stays
+      }
+    }
+    finite = finite && hn::AllTrue(part.d, hn::Eq(zero, hn::Zero(part.d)));
+  });
+  return finite;
+}
+
+float winograd_dot(const float* x, const float* y, int64_t n) {
+  float sum = 0;
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    const auto product = hn::Mul(part.load(x + i), part.load(y + i));
+    sum += hn::GetLane(hn::SumOfLanes(part.d, product));
+  });
+  return sum;
+}
+
+template <class Scheme>
+WinogradTransforms winograd_transforms() {
+  return {Scheme::kTile, winograd_filter<Scheme>, winograd_input<Scheme>, winograd_output<Scheme>, winograd_dot};
+}
+WinogradTransforms make_winograd_2x2() { return winograd_transforms<Winograd2>(); }
+WinogradTransforms make_winograd_4x4() { return winograd_transforms<Winograd4>(); }
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+
+const WinogradTransforms& winograd_2x2_f32(Isa isa) {
+  return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_winograd_2x2)(); });
+}
+
+const WinogradTransforms& winograd_4x4_f32(Isa isa) {
+  return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_winograd_4x4)(); });
+}
+
+}  // namespace smelt
+#endif
