@@ -5,9 +5,12 @@
 
 #include "formats/executorch/writer/call_writer.h"
 #include "ops/attention/attention.h"
+#include "ops/common/fixed_point.h"
+#include "ops/common/requantizer.h"
 #include "ops/conv/geometry.h"
 #include "ops/matmul/matmul.h"
 #include "tensor/numeric.h"
+#include "tensor/quant_params.h"
 
 namespace smelt::executorch {
 namespace {
@@ -61,11 +64,18 @@ bool finish(CallWriter& w, int y, const Activation& act, Layout layout) {
   return after && w.out_image(0, *after, layout);
 }
 
-/// The filter in another layout; constants are transposed here.
-int filter_of(CallWriter& w, const ConvAttrs& a, FilterLayout to) {
+Tensor as_float64(const Tensor& integers) {
+  Tensor t(DType::kF64, integers.shape());
+  for (int64_t i = 0; i < t.elements(); ++i) set_double(t, i, static_cast<double>(get_int(integers, i)));
+  return t;
+}
+
+/// The filter in another layout; constants are transposed here. `whole`: the integers of a constant, as float64.
+int filter_of(CallWriter& w, const ConvAttrs& a, FilterLayout to, bool whole = false) {
   const auto perm = filter_perm(a.filter, to, w.rank(1));
   // A permuted constant would be dequantized and moved in each run: constants are turned now.
   const Tensor* t = w.constant(1);
+  if (whole) return w.plan().constant(permuted_constant(as_float64(*t), perm));
   if (!t || std::ranges::is_sorted(perm)) return w.plan().permute(w.real(1), perm);
   Tensor real(t->quant() || w.in_type(1).quant ? DType::kF32 : t->dtype(), t->shape());
   if (real.dtype() != t->dtype()) {
@@ -76,6 +86,43 @@ int filter_of(CallWriter& w, const ConvAttrs& a, FilterLayout to) {
     real = *t;
   }
   return w.plan().constant(permuted_constant(real, perm));
+}
+
+/// How TFLite's kernel rescales the sums of a convolution of int16 images, whose products with int8 weights and 64-bit
+/// sums float64 holds exactly. nullopt: the node is no such convolution.
+std::optional<Requantizer> int16_requantizer(const CallWriter& w, const ConvAttrs& a) {
+  const ValueType &x = w.in_type(0), &y = w.out_type(0);
+  const auto symmetric = [](const QuantPtr& q) {
+    return q && std::ranges::all_of(q->zero_points, [](int32_t z) { return z == 0; });
+  };
+  const Tensor *filter = w.constant(1), *bias = w.constant(2);
+  if (w.rank(0) > 4 || x.dtype != DType::kI16 || y.dtype != DType::kI16 || !filter || filter->dtype() != DType::kI8 ||
+      (w.has(2) && !bias))
+    return std::nullopt;
+  Tensor in(x.dtype, Shape{0}), weights = *filter, out(y.dtype, Shape{0});
+  in.set_quant(x.quant);
+  if (w.in_type(1).quant) weights.set_quant(w.in_type(1).quant);
+  out.set_quant(y.quant);
+  if (!is_per_tensor(x.quant) || !symmetric(x.quant) || !symmetric(weights.quant()) || !symmetric(y.quant))
+    return std::nullopt;
+  const int64_t channels = y.shape[a.layout == Layout::kChannelsFirst ? 1 : w.rank(0) - 1];
+  auto made = Requantizer::make(in, weights, bias, out, channels, a.rescale_rule());
+  if (!made.ok() || !made->wide() || !made->fixed_point() || a.rounding != Rounding::kFixedDouble) return std::nullopt;
+  return std::move(*made);
+}
+
+/// The factor that rescale_wide() multiplies by: 16 bits and at most 46 of shift to the right.
+double wide_factor(FixedFactor f) { return std::ldexp(static_cast<double>(wide_product(int64_t{1} << 46, f)), -46); }
+
+/// rescale_wide() of sums in float64, clamped, as int16. Exact for products of sums and 16-bit factors below 2^53.
+int rescaled_int16(CallWriter& w, int sums, const Requantizer& r) {
+  Shape shape = Shape::of_rank(w.shape(sums).rank(), 1);
+  shape[1] = static_cast<int64_t>(r.fixed().size());
+  Tensor factors(DType::kF64, shape);
+  for (int64_t c = 0; c < shape[1]; ++c) set_double(factors, c, wide_factor(r.fixed()[static_cast<size_t>(c)]));
+  const int steps = w.mul(sums, w.plan().constant(factors));
+  const int whole = w.unary("floor", w.add(steps, w.number_like(steps, 0.5)));
+  return w.cast(w.clamp(whole, static_cast<double>(r.low()), static_cast<double>(r.high())), DType::kI16);
 }
 
 /// A convolution of volumes as the sum of convolutions of frames, one for each depth of the filter.
@@ -110,9 +157,10 @@ bool call_conv(CallWriter& w) {
   const auto& a = w.attrs<ConvAttrs>();
   const int spatial = w.rank(0) - 2;
   if (spatial < 1 || spatial > 3 || !w.in_type(1).is_static()) return false;
-  int x = w.image(0, a.layout);
+  const auto int16 = int16_requantizer(w, a);
+  int x = int16 ? w.cast(w.quantized_image(0, a.layout), DType::kF64) : w.image(0, a.layout);
   if (x < 0) return false;
-  const int filter = filter_of(w, a, FilterLayout::kOIS);
+  const int filter = filter_of(w, a, FilterLayout::kOIS, int16.has_value());
   const auto strides = filled(a.strides, spatial, 1), dilations = filled(a.dilations, spatial, 1);
   std::vector<int64_t> kernel;
   for (int d = 0; d < spatial; ++d) kernel.push_back(w.shape(filter)[d + 2]);
@@ -121,12 +169,13 @@ bool call_conv(CallWriter& w) {
     x = padded(w, x, b, 0);
   if (spatial == 3) return finish(w, conv_by_frames(w, a, x, filter, strides, dilations), a.act, a.layout);
   PlanWriter& p = w.plan();
-  const int bias = w.bias(), stride = p.integers(strides), pad = p.integers(b.before), dilation = p.integers(dilations);
+  const int bias = int16 && w.has(2) ? p.constant(as_float64(*w.constant(2))) : w.bias();
+  const int stride = p.integers(strides), pad = p.integers(b.before), dilation = p.integers(dilations);
   const int transposed = p.boolean(false), extra = p.integers(std::vector<int64_t>(static_cast<size_t>(spatial), 0));
   const int y = p.call("aten::convolution", "out",
                        {x, filter, bias, stride, pad, dilation, transposed, extra, p.integer(a.groups)}, w.dtype(x),
                        image_shape(w, a.layout));
-  return finish(w, y, a.act, a.layout);
+  return int16 ? w.out_image(0, rescaled_int16(w, y, *int16), a.layout) : finish(w, y, a.act, a.layout);
 }
 
 std::optional<int> convolved(CallWriter& w, int x, int filter) {

@@ -3,8 +3,10 @@
 #include <cmath>
 
 #include "formats/executorch/writer/call_writer.h"
+#include "ops/common/quantized_pair.h"
 #include "ops/pool/geometry.h"
 #include "tensor/numeric.h"
+#include "tensor/quant_params.h"
 
 namespace smelt::executorch {
 namespace {
@@ -167,6 +169,13 @@ int tensor_places(CallWriter& w, int places, const Shape& image) {
   return w.add(places, w.plan().reshape(w.plan().constant(first), spread));
 }
 
+/// True if the result is the mean of the integers themselves, ties rounded away from 0, as TFLite's kernel has it.
+bool averages_integers(const CallWriter& w, const PoolAttrs& a) {
+  return a.kind == PoolKind::kAverage && a.rounding == Rounding::kFixedDouble && !a.count_include_pad &&
+         a.divisor_override == 0 && a.act.kind == ActKind::kNone && is_8bit(w.in_type(0).dtype) &&
+         w.in_type(0).dtype == w.out_type(0).dtype && same_per_tensor(w.in_type(0).quant, w.out_type(0).quant);
+}
+
 }  // namespace
 
 bool call_pool(CallWriter& w) {
@@ -177,7 +186,8 @@ bool call_pool(CallWriter& w) {
   if (spatial < 1 || spatial > 3) return false;
   PoolAttrs first = a;
   first.layout = Layout::kChannelsFirst;
-  const int x = w.image(0, a.layout);
+  const bool whole = averages_integers(w, a);
+  const int x = whole ? w.cast(w.quantized_image(0, a.layout), DType::kF32) : w.image(0, a.layout);
   if (x < 0) return false;
   const Shape image = w.shape(x), result = image_shape(w, a.layout);
   const auto geometry = pool_geometry(first, image);
@@ -204,6 +214,7 @@ bool call_pool(CallWriter& w) {
   } else {
     y = pool_by_frames(w, a, x, window);
   }
+  if (whole) return w.out_image(0, w.cast(rounded_half_away(w, y), w.out_type(0).dtype), a.layout);
   const auto after = w.activated(y, a.act);
   return after && w.out_image(0, *after, a.layout);
 }

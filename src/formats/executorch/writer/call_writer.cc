@@ -135,6 +135,10 @@ int CallWriter::bias() {
   return p_.constant(values);
 }
 
+int CallWriter::quantized_image(int i, Layout layout) {
+  return layout == Layout::kChannelsFirst ? in(i) : p_.channels_first(id(i));
+}
+
 int CallWriter::image(int i, Layout layout) {
   if (layout == Layout::kChannelsFirst) return real(i);
   if (!in_type(i).quant) return p_.channels_first(id(i));

@@ -30,7 +30,9 @@ class CallWriter : public formats::WrittenNode {
   int bias();
   int optional(int i) { return has(i) ? real(i) : p_.null(); }
   int real(int i);  ///< as float32 if it is quantized
-  /// Input i as an image with channels first.
+  /// Input i as an image with channels first, quantized if the input is.
+  int quantized_image(int i, Layout layout);
+  /// Input i as an image with channels first; float32 if it is quantized.
   int image(int i, Layout layout);
   DType dtype(int value) const { return p_.at(value).dtype; }
   Shape shape(int value) const { return p_.at(value).shape; }

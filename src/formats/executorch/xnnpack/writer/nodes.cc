@@ -180,6 +180,10 @@ bool ratios_fit(const XnnNodeWriter& w, Binary fn) {
   return within(a / y, 0x1p-10, 0x1p8) && within(b / y, 0x1p-10, 0x1p8);
 }
 
+/// True if the node rounds as XNNPACK's integer kernel does, or as one of fixed-point numbers like it. Where the model
+/// rounds a float32 result once, the float32 operator between conversions gives its integers.
+bool rounds_in_integers(Rounding rounding) { return rounding != Rounding::kFloatHalfEven; }
+
 /// An operand of the shape that broadcasting wants once the image has channels last.
 Id operand_last(XnnNodeWriter& w, int i, int rank, bool real) {
   const Shape s = w.in_type(i).shape;
@@ -206,7 +210,8 @@ bool binary(XnnNodeWriter& w) {
   const Type type = binary_type(a.fn);
   if (type == Type::NONE || a.alpha != 1 || (a.act.kind != ActKind::kNone && !clamps(a.act))) return false;
   const bool linear = a.fn == Binary::kAdd || a.fn == Binary::kSub || a.fn == Binary::kMul;
-  const bool int8 = linear && w.all_int8(2) && !w.constant(0) && !w.constant(1) && ratios_fit(w, a.fn);
+  const bool int8 = linear && rounds_in_integers(a.rounding) && w.all_int8(2) && !w.constant(0) && !w.constant(1) &&
+                    ratios_fit(w, a.fn);
   const int rank = w.out_type().shape.rank();
   // An image that is there with channels last only stays so; the other operand follows if it can.
   const auto follows = [&](int i) {
@@ -241,8 +246,8 @@ bool softmax(XnnNodeWriter& w) {
 }
 
 /// The mean over rows and columns.
-bool global_average(XnnNodeWriter& w, Layout layout) {
-  const bool int8 = w.all_int8(1);
+bool global_average(XnnNodeWriter& w, Layout layout, Rounding rounding) {
+  const bool int8 = rounds_in_integers(rounding) && w.all_int8(1);
   const Id x = w.image(0, layout, !int8);
   const Shape s = w.g().shape(x);
   const Id y = w.result(Shape{s[0], 1, 1, s[3]}, !int8);
@@ -260,8 +265,8 @@ bool reduce(XnnNodeWriter& w) {
     return false;
   for (int64_t& d : *axes) d = d < 0 ? d + 4 : d;
   std::ranges::sort(*axes);
-  if (*axes == std::vector<int64_t>{1, 2}) return global_average(w, Layout::kChannelsLast);
-  return *axes == std::vector<int64_t>{2, 3} && global_average(w, Layout::kChannelsFirst);
+  if (*axes == std::vector<int64_t>{1, 2}) return global_average(w, Layout::kChannelsLast, a.rounding);
+  return *axes == std::vector<int64_t>{2, 3} && global_average(w, Layout::kChannelsFirst, a.rounding);
 }
 
 /// Windows that fill their padded image; averages are of unpadded images.
@@ -271,7 +276,10 @@ bool pool(XnnNodeWriter& w) {
   if (w.in_type(0).shape.rank() != 4 || a.kind == PoolKind::kLp || a.divisor_override != 0 || !clamps(a.act))
     return false;
   const bool average = a.kind == PoolKind::kAverage;
-  if (a.global) return average && a.act.kind == ActKind::kNone && global_average(w, a.layout);
+  if (a.global) return average && a.act.kind == ActKind::kNone && global_average(w, a.layout, a.rounding);
+  // TFLite rounds ties away from 0, which means of an even number of integers have.
+  if (average && a.rounding == Rounding::kFixedDouble && w.all_int8(1) && a.kernel[0] * a.kernel[1] % 2 == 0)
+    return false;
   const bool int8 = !average && w.all_int8(1) && same_per_tensor(w.in_type(0).quant, w.out_type().quant);
   const bool last = a.layout == Layout::kChannelsLast;
   const auto at = [&](const ValueType& t, int d) { return t.shape[last ? d + 1 : d + 2]; };
