@@ -1,9 +1,11 @@
-// Operators that exporters decompose: GELU, SiLU, layer, RMS and group normalization, the bias of a matrix product.
+// Operators that exporters decompose: GELU, SiLU, layer, RMS and group normalization, the bias of a matrix product,
+// indices that count from the end.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "ops/core/op.h"
+#include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
 #include "ops/shape/shape.h"
@@ -305,15 +307,46 @@ std::optional<Node> scaled_group_norm(Pattern& in, const Node& n) {
   return std::nullopt;
 }
 
+/// A gather by where(i < 0, i + n, i), n being the extent of the dimension: by i, where negative indices count from the
+/// end.
+std::optional<Node> wrapped_gather(const Pattern& in, const Node& n) {
+  const Node* where = in.producer(n.inputs[1], Op::kWhere);
+  const ValueType& x = in.type(n.inputs[0]);
+  if (!where || !x.ranked) return std::nullopt;
+  GatherAttrs a = static_cast<const GatherAttrs&>(*n.attrs);
+  const int64_t axis = a.axis < 0 ? a.axis + x.shape.rank() : a.axis;
+  if (axis < 0 || axis >= x.shape.rank()) return std::nullopt;
+  const int64_t extent = x.shape[static_cast<int>(axis)];
+  const ValueId i = where->inputs[2];
+  const auto gives = [&](ValueId id, Binary fn, int64_t operand) {
+    const Node* b = in.producer(id, Op::kBinary);
+    const auto* f = b ? static_cast<const BinaryAttrs*>(b->attrs.get()) : nullptr;
+    return f && f->fn == fn && f->alpha == 1 && f->act.kind == ActKind::kNone && b->inputs[0] == i &&
+           in.scalar(b->inputs[1], i) == static_cast<double>(operand);
+  };
+  if (i == kNoValue || extent < 0 || !is_integer(in.type(i).dtype) || !gives(where->inputs[0], Binary::kLess, 0) ||
+      !gives(where->inputs[1], Binary::kAdd, extent))
+    return std::nullopt;
+  a.negative = true;
+  Node made = n;
+  made.attrs = make_attrs<GatherAttrs>(a);
+  made.inputs[1] = i;
+  return made;
+}
+
 }  // namespace
 
 void recompose(Graph& graph) {
   Pattern in(graph);
   for (size_t k = 0; k < graph.nodes.size(); ++k) {
     const Node& n = graph.nodes[k];
-    if (n.outputs.empty() || n.outputs[0] == kNoValue || !in.is_f32(n.outputs[0])) continue;
+    if (n.outputs.empty() || n.outputs[0] == kNoValue) continue;
     std::optional<Node> made;
-    if (n.op == Op::kReshape) {
+    if (n.op == Op::kGather) {
+      made = wrapped_gather(in, n);
+    } else if (!in.is_f32(n.outputs[0])) {
+      continue;
+    } else if (n.op == Op::kReshape) {
       made = group_normalization(in, n);
     } else if (n.op == Op::kBinary) {
       for (const auto& form : {gated_unit, normalization, factored_normalization, scaled_normalization, biased_product})

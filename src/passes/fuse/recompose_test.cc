@@ -9,6 +9,7 @@
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
 #include "ops/reduce/reduce.h"
@@ -259,6 +260,26 @@ ValueId heads(Forms& f, ValueId x, const std::vector<int64_t>& perm) {
   return f.transpose(f.reshape(x, {0, -1, 3, 8}), perm);
 }
 ValueId join(Forms& f, ValueId y) { return f.reshape(f.transpose(y, {0, 2, 1, 3}), {0, -1, 24}); }
+
+/// A gather of x as indices by where(i < 0, i + count, i) from a table of 5 rows.
+ValueId wrapped_gather(Forms& f, ValueId x, int64_t count) {
+  CastAttrs whole;
+  whole.to = DType::kI64;
+  const ValueId i = f.op(Op::kCast, make_attrs<CastAttrs>(whole), {x});
+  const ValueId below = f.binary(Binary::kLess, i, f.b.i64_scalar(0));
+  const ValueId at =
+      f.op(Op::kWhere, make_attrs<NoAttrs>(), {below, f.binary(Binary::kAdd, i, f.b.i64_scalar(count)), i});
+  GatherAttrs a;
+  a.negative = false;
+  return f.op(Op::kGather, make_attrs<GatherAttrs>(a), {f.weights({5, 2}), at});
+}
+
+TEST(Recompose, IndicesThatCountFromTheEnd) {
+  check({8}, [](Forms& f, ValueId x) { return wrapped_gather(f, x, 5); }, {"Cast", "Gather"});
+  // Another number is no extent.
+  check({8}, [](Forms& f, ValueId x) { return wrapped_gather(f, x, 4); },
+        {"Cast", "Binary", "Binary", "Where", "Gather"});
+}
 
 TEST(FuseAttention, DividedAndMasked) {
   const std::vector<int64_t> swap{0, 2, 1, 3};
