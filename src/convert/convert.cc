@@ -143,7 +143,10 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
   const bool fixed = options.fixed_shapes || writer.static_shapes;
   if (options.simplify || fixed || q.int8 || q.int4_block > 0) SMELT_TRY(simplify(module, fixed, spare));
   if (q.int8 || q.int4_block > 0) SMELT_TRY(quantize(module, q));
+  if (writer.fused_operators)
+    for (Graph& graph : module.graphs) recompose(graph);
   if (writer.integer_operators) fold_quantization(module);
+  if (writer.int8_delegate && options.write.delegate != "none") make_int8(module);
   SMELT_TRY(decompose_svm(module));
   decompose_for(module, writer, options.write);
   if (writer.static_shapes) move_by_indices(module, writer, options.write, NodeRunner(module).evaluate());

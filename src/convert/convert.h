@@ -36,6 +36,10 @@ Result<formats::WriteResult> convert(const Model& model, const formats::Writer& 
 /// all its parts.
 void decompose_for(Module& module, const formats::Writer& writer, const formats::WriteOptions& options);
 
+/// Gives the 8-bit values of QuantizeLinear and DequantizeLinear their parameters as types and makes quantized uint8
+/// values int8 with zero points 128 less. Inputs and outputs of graphs keep their types.
+void make_int8(Module& module);
+
 /// Replaces support vector machines by their kernel's values and linear models of those. Probabilities of more than 64
 /// classes have no such form.
 Status decompose_svm(Module& module);

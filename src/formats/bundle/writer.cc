@@ -41,6 +41,13 @@ Result<WriteResult> write_bounded(const Module& module, const Module& wider, con
 
 }  // namespace
 
-const Writer bpte_writer{"bpte", ".bpte", can_write, write, false, true, write_bounded};
+const Writer bpte_writer{.name = "bpte",
+                         .suffix = ".bpte",
+                         .can_write = can_write,
+                         .write = write,
+                         .integer_operators = true,
+                         .static_shapes = true,
+                         .write_bounded = write_bounded,
+                         .int8_delegate = true};
 
 }  // namespace smelt::formats

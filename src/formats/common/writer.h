@@ -78,6 +78,12 @@ struct Writer {
   /// differs between the two has a size that the run decides. Null: the format has no such form.
   Result<WriteResult> (*write_bounded)(const Module& module, const Module& wider,
                                        const WriteOptions& options) = nullptr;
+  /// True if the format's delegate, unless WriteOptions::delegate is "none", computes on int8 but not on uint8: the
+  /// caller makes quantized uint8 values int8.
+  bool int8_delegate = false;
+  /// True if the format has operators for what exporters of others decompose (GELU, the bias of a product): the caller
+  /// fuses these first, as --simplify does.
+  bool fused_operators = false;
 };
 
 /// All writers; the list is formats/writers.inc.

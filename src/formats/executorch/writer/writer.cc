@@ -109,8 +109,14 @@ Result<WriteResult> write_bounded(const Module& module, const Module& wider, con
 
 namespace formats {
 extern const Writer pte_writer;
-const Writer pte_writer{"pte", ".pte", executorch::can_write,    executorch::write,
-                        false, true,   executorch::write_bounded};
+const Writer pte_writer{.name = "pte",
+                        .suffix = ".pte",
+                        .can_write = executorch::can_write,
+                        .write = executorch::write,
+                        .integer_operators = true,
+                        .static_shapes = true,
+                        .write_bounded = executorch::write_bounded,
+                        .int8_delegate = true};
 }  // namespace formats
 
 }  // namespace smelt

@@ -139,7 +139,12 @@ bool can_write(const Module& module, const Graph& graph, const Node& node, const
 
 namespace formats {
 extern const Writer tflite_writer;
-const Writer tflite_writer{"tflite", ".tflite", tflite::can_write, tflite::write, true};
+const Writer tflite_writer{.name = "tflite",
+                           .suffix = ".tflite",
+                           .can_write = tflite::can_write,
+                           .write = tflite::write,
+                           .integer_operators = true,
+                           .fused_operators = true};
 }  // namespace formats
 
 }  // namespace smelt

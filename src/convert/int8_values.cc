@@ -1,0 +1,238 @@
+// 8-bit values as delegates take them: typed by their quantization parameters, and int8.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "convert/convert.h"
+#include "formats/common/written_node.h"
+#include "ops/common/quantized_pair.h"
+#include "ops/core/op.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/pool/pool.h"
+#include "passes/passes.h"
+#include "tensor/quant_params.h"
+
+namespace smelt::convert {
+namespace {
+
+/// One input, one output, at the place of another node.
+Node beside(const Node& place, Op op, AttrsPtr attrs, ValueId from, ValueId to) {
+  Node n = place;
+  n.op = op;
+  n.attrs = std::move(attrs);
+  n.inputs = {from};
+  n.outputs = {to};
+  return n;
+}
+
+Node quantize(const Node& place, ValueId from, ValueId to) {
+  return beside(place, Op::kQuantize, make_attrs<NoAttrs>(), from, to);
+}
+
+/// Gives the integers of QuantizeLinear and DequantizeLinear the parameters of these as their type.
+class QuantTyping {
+ public:
+  explicit QuantTyping(Graph& g) : g_(g) {}
+
+  void run() {
+    std::vector<Node> nodes;
+    std::swap(nodes, g_.nodes);
+    for (Node& n : nodes) {
+      for (ValueId& id : n.inputs)
+        if (const auto at = same_.find(id); at != same_.end()) id = at->second;
+      if (!rewrite(n)) g_.nodes.push_back(std::move(n));
+    }
+    for (ValueId& id : g_.outputs)
+      if (const auto at = same_.find(id); at != same_.end()) id = at->second;
+    remove_dead_nodes(g_);
+  }
+
+ private:
+  const ValueType& type(ValueId id) const { return g_.value(id).type; }
+
+  bool rewrite(const Node& n) {
+    if (n.inputs.empty() || n.outputs.size() != 1 || n.inputs[0] == kNoValue || n.outputs[0] == kNoValue) return false;
+    const ValueId x = n.inputs[0], y = n.outputs[0];
+    if (n.op == Op::kBitCast) return bit_cast(x, y);
+    if (keeps_quant_params(n)) return keep(n, x, y);
+    if (n.op != Op::kQuantizeLinear && n.op != Op::kDequantizeLinear) return false;
+    const bool quantizes = n.op == Op::kQuantizeLinear;
+    const ValueId raw = quantizes ? y : x, real = quantizes ? x : y;
+    const QuantPtr q = formats::linear_quant({g_, n});
+    if (!is_per_tensor(q) || !std::isnormal(q->scale()) || q->scale() < 0 || !is_8bit(type(raw).dtype) ||
+        type(raw).quant || g_.value(raw).constant || type(real).dtype != DType::kF32 || type(real).quant ||
+        static_cast<const QuantizeLinearAttrs&>(*n.attrs).reciprocal)
+      return false;
+    if (quantizes) {
+      const ValueId typed = add_typed(raw, q);
+      g_.nodes.push_back(quantize(n, x, typed));
+      add_bit_cast(n, typed, raw);
+    } else {
+      g_.nodes.push_back(beside(n, Op::kDequantize, make_attrs<NoAttrs>(), typed_of(n, raw, q), y));
+    }
+    return true;
+  }
+
+  /// True if the operator gives on integers what it gives on their real values.
+  static bool keeps_quant_params(const Node& n) {
+    return (op_info(n.op).flags & kQuantTransparent) != 0 ||
+           (n.op == Op::kPool && static_cast<const PoolAttrs&>(*n.attrs).kind == PoolKind::kMax);
+  }
+
+  /// Runs the node on typed values if its operand has such.
+  bool keep(const Node& n, ValueId x, ValueId y) {
+    const auto known = typed_.find(x);
+    if (known == typed_.end() || type(x).dtype != type(y).dtype) return false;
+    Node made = n;
+    made.inputs[0] = known->second.front();
+    const QuantPtr quant = type(made.inputs[0]).quant;
+    if (!is_per_tensor(quant)) return false;
+    made.outputs[0] = add_typed(y, quant);
+    const ValueId typed = made.outputs[0];
+    g_.nodes.push_back(std::move(made));
+    add_bit_cast(n, typed, y);
+    return true;
+  }
+
+  /// True if the typed value that the node gives is there already.
+  bool bit_cast(ValueId x, ValueId y) {
+    const ValueType &from = type(x), &to = type(y);
+    if (from.dtype != to.dtype || !from.quant == !to.quant) return false;
+    auto& known = typed_[from.quant ? y : x];
+    const ValueId typed = from.quant ? x : y;
+    const auto at =
+        std::ranges::find_if(known, [&](ValueId id) { return same_quant_params(type(id).quant, type(typed).quant); });
+    if (at == known.end()) {
+      known.push_back(typed);
+      return false;
+    }
+    if (from.quant) return false;
+    same_[y] = *at;
+    return true;
+  }
+
+  ValueId add_typed(ValueId raw, const QuantPtr& q) {
+    Value v;
+    v.type = type(raw);
+    v.type.quant = q;
+    const ValueId id = g_.add_value(std::move(v));
+    typed_[raw].push_back(id);
+    return id;
+  }
+
+  ValueId typed_of(const Node& place, ValueId raw, const QuantPtr& q) {
+    for (const ValueId id : typed_[raw])
+      if (same_quant_params(type(id).quant, q)) return id;
+    const ValueId id = add_typed(raw, q);
+    add_bit_cast(place, raw, id);
+    return id;
+  }
+
+  void add_bit_cast(const Node& place, ValueId from, ValueId to) {
+    CastAttrs a;
+    a.to = type(to).dtype;
+    g_.nodes.push_back(beside(place, Op::kBitCast, make_attrs<CastAttrs>(a), from, to));
+  }
+
+  Graph& g_;
+  std::map<ValueId, std::vector<ValueId>> typed_;  ///< by integers: the same with parameters
+  std::map<ValueId, ValueId> same_;                ///< what a value is replaced by
+};
+
+/// Makes the quantized uint8 values of a graph int8. Its inputs and outputs stay, and so do the operands of nodes for
+/// which the integers themselves count.
+class Int8Values {
+ public:
+  explicit Int8Values(Graph& g) : g_(g), kept_(g.outputs.begin(), g.outputs.end()) {
+    for (const Node& n : g_.nodes)
+      if (reads_integers(n)) kept_.insert(n.inputs.begin(), n.inputs.end());
+  }
+
+  void run() {
+    std::vector<Node> nodes;
+    std::swap(nodes, g_.nodes);
+    for (Node& n : nodes) {
+      const bool stays = reads_integers(n);
+      std::vector<std::pair<ValueId, ValueId>> back;
+      for (ValueId& id : n.inputs)
+        if (!stays && is_quantized_uint8(id)) id = operand(n, id);
+      for (ValueId& id : n.outputs) {
+        if (stays || !is_quantized_uint8(id)) continue;
+        const ValueId narrow = int8_[id] = add_int8(id);
+        if (kept_.contains(id)) back.emplace_back(narrow, id);
+        id = narrow;
+      }
+      g_.nodes.push_back(std::move(n));
+      for (const auto& [from, to] : back) {
+        const Node given = g_.nodes.back();
+        g_.nodes.push_back(quantize(given, from, to));
+      }
+    }
+  }
+
+ private:
+  bool is_quantized_uint8(ValueId id) const {
+    if (id == kNoValue) return false;
+    const ValueType& t = g_.value(id).type;
+    return t.dtype == DType::kU8 && t.quant && t.quant->kind != Quantization::Kind::kPerToken;
+  }
+
+  /// True if a node depends on the integers of its operands, or hands them to where they are not known.
+  bool reads_integers(const Node& n) const {
+    const auto is_integer_operand = [&](ValueId id) {
+      return id != kNoValue && g_.value(id).type.dtype == DType::kU8 && !is_quantized_uint8(id);
+    };
+    return n.op == Op::kBitCast || n.op == Op::kCast ||
+           (op_info(n.op).flags & (kControl | kEffect | kContainer)) != 0 ||
+           std::ranges::any_of(n.inputs, is_integer_operand) || std::ranges::any_of(n.outputs, is_integer_operand);
+  }
+
+  ValueId add_int8(ValueId id) {
+    const Value& from = g_.value(id);
+    Value v;
+    v.name = from.name;
+    v.type = from.type;
+    v.type.dtype = DType::kI8;
+    auto q = std::make_shared<Quantization>(*from.type.quant);
+    if (q->zero_points.empty()) q->zero_points.assign(1, 0);
+    for (int32_t& z : q->zero_points) z -= 128;
+    v.type.quant = q;
+    if (const auto& t = from.constant) {
+      Tensor shifted(DType::kI8, t->shape());
+      std::transform(t->data<uint8_t>(), t->data<uint8_t>() + t->elements(), shifted.data<int8_t>(),
+                     [](uint8_t byte) { return static_cast<int8_t>(byte ^ 0x80); });
+      shifted.set_quant(v.type.quant);
+      v.constant = std::make_shared<const Tensor>(std::move(shifted));
+    }
+    return g_.add_value(std::move(v));
+  }
+
+  /// The int8 form of an operand, made in front of the node if there is none.
+  ValueId operand(const Node& reader, ValueId id) {
+    if (const auto at = int8_.find(id); at != int8_.end()) return at->second;
+    const ValueId narrow = int8_[id] = add_int8(id);
+    if (!g_.value(id).constant) g_.nodes.push_back(quantize(reader, id, narrow));
+    return narrow;
+  }
+
+  Graph& g_;
+  std::set<ValueId> kept_;           ///< values whose uint8 form is needed
+  std::map<ValueId, ValueId> int8_;  ///< by uint8 value
+};
+
+}  // namespace
+
+void make_int8(Module& module) {
+  for (Graph& graph : module.graphs) {
+    QuantTyping(graph).run();
+    Int8Values(graph).run();
+  }
+}
+
+}  // namespace smelt::convert
