@@ -67,10 +67,10 @@ Result<WinogradSetting> winograd_setting_named(const char* name) {
 
 Result<WinogradSetting> winograd_setting() { return winograd_setting_named(std::getenv("SMELT_CPU_WINOGRAD")); }
 
-int winograd_tile(const ConvShape& g, const WinogradSetting& setting) {
+int winograd_tile(const ConvShape& g, const WinogradSetting& setting, double direct_share) {
   if (setting.always) return setting.largest_tile;
   constexpr double kGain = 0.95;  // least share of the other's time that pays for the larger filters
-  double least = direct_time(g);
+  double least = direct_share * direct_time(g);
   int tile = 0;
   for (const WinogradTimes& times :
        {WinogradTimes{2, 0.07, 45, 0.01, 0.01}, WinogradTimes{4, 0.11, 75, 0.023, 0.016}}) {

@@ -17,8 +17,8 @@ Result<WinogradSetting> winograd_setting_named(const char* name);
 Result<WinogradSetting> winograd_setting();
 
 /// Side of the output tiles with which a float32 channels-last convolution takes the least time of those that the
-/// setting permits: 2, 4, or 0 for the direct convolution. The answer is the same for all levels and numbers of
-/// threads.
-int winograd_tile(const ConvShape& g, const WinogradSetting& setting);
+/// setting permits: 2, 4, or 0 for the direct convolution. `direct_share`: what the direct one takes of its time in
+/// float32. The answer is the same for all levels of equal share and numbers of threads.
+int winograd_tile(const ConvShape& g, const WinogradSetting& setting, double direct_share = 1);
 
 }  // namespace smelt

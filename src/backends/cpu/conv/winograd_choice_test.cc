@@ -58,6 +58,12 @@ TEST(WinogradChoice, SettingLimitsTheTile) {
   EXPECT_EQ(winograd_tile(small, *winograd_setting_named("always4")), 4);
 }
 
+TEST(WinogradChoice, AFasterDirectConvolutionIsPreferred) {
+  EXPECT_NE(winograd_tile(shape_of(14, 32, 128), {}), 0);
+  EXPECT_EQ(winograd_tile(shape_of(14, 32, 128), {}, 0.55), 0);
+  EXPECT_EQ(winograd_tile(shape_of(112, 64, 64), {}, 0.55), 4);
+}
+
 TEST(WinogradChoice, OtherSettingsAreErrors) {
   for (const char* name : {"", "3", "44", "always"}) {
     const auto setting = winograd_setting_named(name);
