@@ -117,7 +117,7 @@ class AttentionF32 final : public Kernel {
         gemm_.run(n, g_.v_depth, key_words_, scores, score_row_, values, 0, gemm_.panels(g_.v_depth), to, y_.row_step,
                   nullptr, all.lo, all.hi);
         for (int64_t r = 0; all_keys && r < n; ++r)
-          rows_.scale_clamp(to + r * y_.row_step, g_.v_depth, factors[r], all.lo, all.hi);
+          if (factors[r] != 1) rows_.scale_clamp(to + r * y_.row_step, g_.v_depth, factors[r], all.lo, all.hi);
       }
   }
   /// True if only a mask of all keys hides keys from queries.

@@ -239,31 +239,6 @@ HWY_INLINE void softmax_registers(const float* x, int64_t n, float beta, float* 
   last.store(hn::Mul(v[kVectors - 1], inverse), y + (kVectors - 1) * lanes);
 }
 
-float exponentials(float* x, int64_t n) {
-  const D d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const float most = reduce_max(x, n);
-  const V largest = hn::Set(d, most);
-  constexpr int64_t kStretch = 64;  // vectors whose sum stays in float32
-  double total = 0;
-  int64_t i = 0;
-  while (i + lanes <= n) {
-    V sum = hn::Zero(d);
-    for (const int64_t end = std::min(n, i + kStretch * lanes); i + lanes <= end; i += lanes) {
-      const V e = exp_f32(d, hn::Sub(hn::LoadU(d, x + i), largest));
-      hn::StoreU(e, d, x + i);
-      sum = hn::Add(sum, e);
-    }
-    total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
-  }
-  const int64_t rest = i;
-  each_vector(n - rest, [&](auto part, int64_t at) HWY_ATTR {
-    part.store(exp_f32(part.d, hn::Sub(part.load(x + rest + at), hn::Set(part.d, most))), x + rest + at);
-  });
-  for (i = rest; i < n; ++i) total += static_cast<double>(x[i]);
-  return static_cast<float>(1.0 / total);
-}
-
 void softmax_long(const float* x, int64_t n, float beta, bool logarithm, float* y) {
   const float largest = reduce_max(x, n);
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
@@ -303,6 +278,35 @@ void softmax(const float* x, int64_t rows, int64_t n, float beta, bool logarithm
     }
     softmax_long(x, n, beta, logarithm, y);
   }
+}
+
+float exponentials(float* x, int64_t n) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (kMaskedLoads && n <= 4 * lanes) {  // in registers
+    softmax(x, 1, n, 1, false, x);
+    return 1;
+  }
+  const float most = reduce_max(x, n);
+  const V largest = hn::Set(d, most);
+  constexpr int64_t kStretch = 64;  // vectors whose sum stays in float32
+  double total = 0;
+  int64_t i = 0;
+  while (i + lanes <= n) {
+    V sum = hn::Zero(d);
+    for (const int64_t end = std::min(n, i + kStretch * lanes); i + lanes <= end; i += lanes) {
+      const V e = exp_f32(d, hn::Sub(hn::LoadU(d, x + i), largest));
+      hn::StoreU(e, d, x + i);
+      sum = hn::Add(sum, e);
+    }
+    total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
+  }
+  const int64_t rest = i;
+  each_vector(n - rest, [&](auto part, int64_t at) HWY_ATTR {
+    part.store(exp_f32(part.d, hn::Sub(part.load(x + rest + at), hn::Set(part.d, most))), x + rest + at);
+  });
+  for (i = rest; i < n; ++i) total += static_cast<double>(x[i]);
+  return static_cast<float>(1.0 / total);
 }
 
 void softmax_strided(const float* x, int64_t count, int64_t stride, int64_t n, float beta, float* y) {

@@ -24,7 +24,8 @@ struct VectorOps {
   double (*reduce_sum_squares)(const float* x, int64_t n);  ///< sum of squares
   /// Rows of n > 0 neighbours: y = softmax(beta * x), or its logarithm.
   void (*softmax)(const float* x, int64_t rows, int64_t n, float beta, bool logarithm, float* y);
-  /// x = e^(x - largest) for n > 0 neighbours. Returns 1 / their sum, the factor that makes a softmax of them.
+  /// x = e^(x - largest) for n > 0 neighbours, or their softmax. Returns the factor that makes a softmax of x: 1 /
+  /// their sum, or 1.
   float (*exponentials)(float* x, int64_t n);
   /// Softmax over the first dimension of [count, n]: rows of n neighbours lie `stride` apart in x and y.
   void (*softmax_strided)(const float* x, int64_t count, int64_t stride, int64_t n, float beta, float* y);

@@ -393,7 +393,10 @@ void GemmF32::product(const GemmStrips& strips, const GemmRuns& runs, int64_t k,
   if (strips.count == 1 && strips.rows <= mr)
     return tile_row(*this, strips, runs, k, n, packed, first, last, row_bias, lo, hi);
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  const int64_t tall = strips.count * ceil_div(strips.rows, mr);
+  StripTiles of_strip{ceil_div(strips.rows, mr), 0, 0};
+  of_strip.height = strips.rows / of_strip.count;
+  of_strip.higher = strips.rows - of_strip.count * of_strip.height;
+  const int64_t tall = strips.count * of_strip.count;
   const Split split(runs);
   // The tiles of a panel ask for the next panel's chunk by turns, as much at each step of two rows of b.
   const int64_t ahead = std::min(kMostBytes, 2 * nr() * int64_t{sizeof(float)} / tall);
@@ -409,25 +412,24 @@ void GemmF32::product(const GemmStrips& strips, const GemmRuns& runs, int64_t k,
         const float* next = p + 1 < last ? packed + panel_offset(k, p + 1) + row * width(n, p + 1) : nullptr;
         chunk_times_rows({part, panel + row * w, begins ? panel : nullptr, strips.lda, strips.ldc,
                           std::min(nr(), n - p * nr()), ends ? lo : -kInf, ends ? hi : kInf, next ? ahead : 0},
-                         strips, w, at, p * nr(), begins ? row_bias : nullptr, next ? next : panel);
+                         strips, of_strip, w, at, p * nr(), begins ? row_bias : nullptr, next ? next : panel);
       }
       if (split.length == 0) break;
     }
 }
 
-/// The tiles of a strip are as high as each other, or one row lower. `offset`: of the chunk in the rows of a; `column`:
-/// of the panel in c; `next`: where the prefetches begin.
-void GemmF32::chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips, int64_t width, int64_t offset,
-                               int64_t column, const float* row_bias, const float* next) const {
+/// `offset`: of the chunk in the rows of a; `column`: of the panel in c; `next`: where the prefetches begin.
+void GemmF32::chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips, const StripTiles& of_strip,
+                               int64_t width, int64_t offset, int64_t column, const float* row_bias,
+                               const float* next) const {
   const Tile* tile = tiles[width / lanes - 1];
   const char* ahead = reinterpret_cast<const char*>(next);
   const int64_t share = chunk.ahead_step * (chunk.runs.count * chunk.runs.length / 2);
-  const int64_t count = ceil_div(strips.rows, mr), height = strips.rows / count, higher = strips.rows % count;
   for (int64_t s = 0; s < strips.count; ++s) {
     const float* a = strips.a + s * strips.a_step + offset;
     float* c = strips.c + s * strips.c_step + column;
-    for (int64_t t = 0, i = 0; t < count; ++t, ahead += share) {
-      const int64_t rows = height + (t < higher);
+    for (int64_t t = 0, i = 0; t < of_strip.count; ++t, ahead += share) {
+      const int64_t rows = of_strip.height + (t < of_strip.higher);
       tile[rows - 1](chunk, a + i * strips.lda, c + i * strips.ldc, row_bias ? row_bias + i : nullptr, ahead);
       i += rows;
     }

@@ -82,8 +82,12 @@ struct GemmF32 {
                int64_t last, const float* row_bias, float lo, float hi) const;
 
  private:
-  void chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips, int64_t width, int64_t offset, int64_t column,
-                        const float* row_bias, const float* next) const;
+  /// The tiles of a strip: `count` of `height` rows, the first `higher` of them one row higher.
+  struct StripTiles {
+    int64_t count, height, higher;
+  };
+  void chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips, const StripTiles& of_strip, int64_t width,
+                        int64_t offset, int64_t column, const float* row_bias, const float* next) const;
 };
 
 const GemmF32& gemm_f32(Isa isa);
