@@ -8,4 +8,11 @@ namespace smelt {
 /// the system's huge pages, if it has them, which take fewer page faults.
 void* allocate_large(size_t bytes);
 
+/// Zero-filled memory of whole pages, aligned to 64 bytes, that stays apart from the heap: long-lived blocks between
+/// short-lived ones would leave gaps there. To be freed with unmap_zeroed(); nullptr when there is none. Huge pages as
+/// above.
+void* map_zeroed(size_t bytes);
+/// `bytes`: what map_zeroed() was asked for.
+void unmap_zeroed(void* memory, size_t bytes);
+
 }  // namespace smelt

@@ -8,18 +8,37 @@
 
 namespace smelt {
 
+namespace {
+
+/// With the slack behind the bytes.
+size_t whole(size_t bytes) { return (bytes + 127) / 64 * 64; }
+
+/// True for memory of its own that is mapped. Where reads past the end are watched, it all lies on the heap.
+bool is_mapped([[maybe_unused]] size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  return false;
+#else
+  return bytes >= size_t{1} << 17;
+#endif
+}
+
+}  // namespace
+
 AlignedBuffer::AlignedBuffer(size_t bytes) : bytes_(bytes) {
-  const size_t rounded = (bytes + 127) / 64 * 64;
-  data_ = allocate_large(rounded);
+  data_ = is_mapped(bytes) ? map_zeroed(whole(bytes)) : allocate_large(whole(bytes));
   if (!data_) throw std::bad_alloc();
-  std::memset(data_, 0, rounded);
+  if (!is_mapped(bytes)) std::memset(data_, 0, whole(bytes));
 }
 
 AlignedBuffer::AlignedBuffer(std::shared_ptr<const MappedFile> file, const std::byte* data, size_t bytes)
     : file_(std::move(file)), data_(const_cast<std::byte*>(data)), bytes_(bytes) {}
 
 AlignedBuffer::~AlignedBuffer() {
-  if (!file_) std::free(data_);
+  if (file_) return;
+  if (is_mapped(bytes_))
+    unmap_zeroed(data_, whole(bytes_));
+  else
+    std::free(data_);
 }
 
 Packed PackCache::make(const std::function<Packed()>& pack, const std::function<PackContents()>& contents) const {
