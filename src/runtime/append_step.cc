@@ -6,7 +6,8 @@ namespace smelt {
 
 std::optional<OnlyUse> only_use_before(std::span<const Step> steps, size_t k, std::span<const int> last_use,
                                        const std::function<bool(const Node&)>& is_view) {
-  const std::vector<ValueId>& inputs = steps[k].node->inputs;
+  const std::vector<ValueId>&inputs = steps[k].node->inputs, &results = steps[k].node->outputs;
+  if (results.size() != 1 || results[0] == kNoValue) return std::nullopt;
   size_t head = k;
   while (head > 0 && (head == k || is_view(*steps[head].node))) --head;
   for (size_t j = head; j < k; ++j) {

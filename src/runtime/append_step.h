@@ -13,7 +13,7 @@ struct OnlyUse {
   size_t head = 0;     ///< the step that makes it
   size_t operand = 0;  ///< the input
 };
-/// nullopt: no input of step `k` is such. `last_use`: of last_uses().
+/// nullopt: no input of step `k` is such, or it does not make one value. `last_use`: of last_uses().
 std::optional<OnlyUse> only_use_before(std::span<const Step> steps, size_t k, std::span<const int> last_use,
                                        const std::function<bool(const Node&)>& is_view);
 
