@@ -5,6 +5,7 @@
 #include "backends/cpu/core/cost.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
+#include "base/selection.h"
 
 namespace smelt {
 namespace {
@@ -105,7 +106,8 @@ class CpuModel final : public BackendModel {
       : isa_(isa),
         packs_(mode == CompileMode::kDry
                    ? std::make_shared<PackCache>(PackCache::Mode::kDry)
-                   : std::make_shared<PackCache>(PackCache::Mode::kPack, PackStore::of_environment())) {}
+                   : std::make_shared<PackCache>(PackCache::Mode::kPack,
+                                                 kBuildsEverything ? PackStore::of_environment() : nullptr)) {}
   std::unique_ptr<BackendSession> make_session(const SessionOptions&, int threads) override {
     return std::make_unique<CpuSession>(packs_, isa_, threads);
   }

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/large_memory.h"
+#include "base/selection.h"
 
 namespace smelt {
 
@@ -43,7 +44,7 @@ AlignedBuffer::~AlignedBuffer() {
 
 Packed PackCache::make(const std::function<Packed()>& pack, const std::function<PackContents()>& contents) const {
   if (mode_ == Mode::kDry) return std::make_shared<const AlignedBuffer>(0);
-  if (!store_ || !contents) return pack();
+  if (!kBuildsEverything || !store_ || !contents) return pack();  // builds for a model are small
   const PackContents made_of = contents();
   if (!store_->keeps(made_of)) return pack();
   const std::string name = store_->name(made_of);
