@@ -72,9 +72,7 @@ void print_json(const Result<std::vector<vulkan::DeviceInfo>>& found) {
 }
 
 void print_text(const Result<std::vector<vulkan::DeviceInfo>>& found) {
-  std::string levels;
-  for (const Isa isa : named_isas()) levels += Cat(levels.empty() ? "" : ", ", to_string(isa));
-  say("cpu     {} instructions of {}; {} hardware threads\n", to_string(active_isa()), levels,
+  say("cpu     {} instructions of {}; {} hardware threads\n", to_string(active_isa()), list_of_isas(),
       std::thread::hardware_concurrency());
   if (!found.ok()) {
     say("vulkan  {}; the cpu back-end runs every format\n", found.error().message());

@@ -81,14 +81,17 @@ std::span<const Isa> machine_isas() {
   return all.first(all.size() - (all.back().has(IsaFeature::kBf16) ? 1 : 0));
 }
 
+std::string list_of_isas() {
+  std::string list;
+  for (const Isa isa : named_isas()) list += Cat(list.empty() ? "" : ", ", to_string(isa));
+  return list;
+}
+
 Result<Isa> isa_named(const char* name, const char* source) {
   if (!name) return best_isa();
-  std::string choices;
-  for (const Isa isa : named_isas()) {
+  for (const Isa isa : named_isas())
     if (std::strcmp(name, to_string(isa)) == 0) return isa;
-    choices += Cat(choices.empty() ? "" : ", ", to_string(isa));
-  }
-  return InvalidInput(source, " is ", name, "; this machine has ", choices);
+  return InvalidInput(source, " is ", name, "; this machine has ", list_of_isas());
 }
 
 const Result<Isa>& selected_isa() {

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <mutex>
 #include <span>
+#include <string>
 
 #include "base/error.h"
 
@@ -57,6 +58,8 @@ const char* to_string(Isa isa);
 std::span<const Isa> machine_isas();
 /// machine_isas() and what this machine has that is used where it is named only, since it rounds more: Isa::kBf16.
 std::span<const Isa> named_isas();
+/// "baseline, avx2, ...": the names of named_isas().
+std::string list_of_isas();
 /// The best of machine_isas().
 inline Isa best_isa() { return machine_isas().back(); }
 /// The level called `name`; nullptr: best_isa(). A name that is none of named_isas() is an error that lists them and
