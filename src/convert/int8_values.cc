@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "convert/convert.h"
+#include "formats/common/int8_form.h"
 #include "formats/common/written_node.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/core/op.h"
@@ -199,14 +200,9 @@ class Int8Values {
     v.name = from.name;
     v.type = from.type;
     v.type.dtype = DType::kI8;
-    auto q = std::make_shared<Quantization>(*from.type.quant);
-    if (q->zero_points.empty()) q->zero_points.assign(1, 0);
-    for (int32_t& z : q->zero_points) z -= 128;
-    v.type.quant = q;
+    v.type.quant = formats::shifted_quant(from.type.quant, -128);
     if (const auto& t = from.constant) {
-      Tensor shifted(DType::kI8, t->shape());
-      std::transform(t->data<uint8_t>(), t->data<uint8_t>() + t->elements(), shifted.data<int8_t>(),
-                     [](uint8_t byte) { return static_cast<int8_t>(byte ^ 0x80); });
+      Tensor shifted = formats::int8_of_uint8(*t);
       shifted.set_quant(v.type.quant);
       v.constant = std::make_shared<const Tensor>(std::move(shifted));
     }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/cat.h"
+#include "formats/common/int8_form.h"
 #include "formats/tflite/reader.h"
 #include "formats/tflite/writer/op_writer.h"
 #include "tensor/numeric.h"
@@ -44,14 +45,6 @@ bool rescales(const QuantPtr& from, const QuantPtr& to) {
   if (!is_per_tensor(from) || !is_per_tensor(to) || from->scale() == to->scale()) return false;
   const float factor = from->scale() / to->scale();
   return factor >= 0x1p-16f && factor < 256;
-}
-
-/// The parameters of an int8 value that has 128 less in each element.
-QuantPtr shifted(const QuantPtr& quant) {
-  auto q = std::make_shared<Quantization>(*quant);
-  if (q->zero_points.empty()) q->zero_points.assign(1, 0);
-  for (int32_t& z : q->zero_points) z -= 128;
-  return q;
 }
 
 }  // namespace
@@ -103,8 +96,7 @@ Tensor retyped(const Tensor& t, DType dtype, QuantPtr quant) {
   } else if (is_float(dtype)) {
     for (int64_t i = 0; i < t.elements(); ++i) set_double(out, i, get_double(t, i));
   } else if (t.dtype() == DType::kU8 && dtype == DType::kI8) {
-    for (int64_t i = 0; i < t.elements(); ++i)
-      out.data<uint8_t>()[i] = static_cast<uint8_t>(t.data<uint8_t>()[i] ^ 0x80);
+    out = formats::int8_of_uint8(t);
   } else {
     for (int64_t i = 0; i < t.elements(); ++i) set_int(out, i, get_int(t, i));
   }
@@ -119,7 +111,8 @@ int FileContext::add_subgraph(std::string name) {
 
 std::pair<DType, QuantPtr> SubgraphWriter::file_type(const ValueType& type) const {
   if (is_per_token(type)) return {DType::kF32, nullptr};
-  if (type.quant && type.dtype == DType::kU8 && file_.prefer_int8) return {DType::kI8, shifted(type.quant)};
+  if (type.quant && type.dtype == DType::kU8 && file_.prefer_int8)
+    return {DType::kI8, formats::shifted_quant(type.quant, -128)};
   const bool narrow = is_float(type.dtype) && type.dtype != DType::kF32;
   return {narrow && file_.prefer_int8 ? DType::kF32 : type.dtype, type.quant};
 }
@@ -300,10 +293,7 @@ int SubgraphWriter::tensor(ValueId id) {
     const int q = f.quantized.front();
     f.graph_order = q;
     if (at(q).dtype != v.type.dtype) {
-      auto back = std::make_shared<Quantization>(*at(q).quant);
-      if (back->zero_points.empty()) back->zero_points.assign(1, 0);
-      for (int32_t& z : back->zero_points) z += 128;
-      f.graph_order = quantize(q, v.type.dtype, back);
+      f.graph_order = quantize(q, v.type.dtype, formats::shifted_quant(at(q).quant, 128));
     }
   } else if (const Node* from = producer(id); from && is_per_token(v.type)) {
     OpWriter quantize(*this, *from);
