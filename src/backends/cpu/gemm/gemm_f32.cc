@@ -393,9 +393,7 @@ void GemmF32::product(const GemmStrips& strips, const GemmRuns& runs, int64_t k,
   if (strips.count == 1 && strips.rows <= mr)
     return tile_row(*this, strips, runs, k, n, packed, first, last, row_bias, lo, hi);
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  StripTiles of_strip{ceil_div(strips.rows, mr), 0, 0};
-  of_strip.height = strips.rows / of_strip.count;
-  of_strip.higher = strips.rows - of_strip.count * of_strip.height;
+  const EvenTiles of_strip(strips.rows, mr);
   const int64_t tall = strips.count * of_strip.count;
   const Split split(runs);
   // The tiles of a panel ask for the next panel's chunk by turns, as much at each step of two rows of b.
@@ -419,7 +417,7 @@ void GemmF32::product(const GemmStrips& strips, const GemmRuns& runs, int64_t k,
 }
 
 /// `offset`: of the chunk in the rows of a; `column`: of the panel in c; `next`: where the prefetches begin.
-void GemmF32::chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips, const StripTiles& of_strip,
+void GemmF32::chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips, const EvenTiles& of_strip,
                                int64_t width, int64_t offset, int64_t column, const float* row_bias,
                                const float* next) const {
   const Tile* tile = tiles[width / lanes - 1];
@@ -429,7 +427,7 @@ void GemmF32::chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips,
     const float* a = strips.a + s * strips.a_step + offset;
     float* c = strips.c + s * strips.c_step + column;
     for (int64_t t = 0, i = 0; t < of_strip.count; ++t, ahead += share) {
-      const int64_t rows = of_strip.height + (t < of_strip.higher);
+      const int64_t rows = of_strip.rows(t);
       tile[rows - 1](chunk, a + i * strips.lda, c + i * strips.ldc, row_bias ? row_bias + i : nullptr, ahead);
       i += rows;
     }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "backends/cpu/core/isa.h"
+#include "backends/cpu/gemm/even_tiles.h"
 
 namespace smelt {
 
@@ -82,11 +83,7 @@ struct GemmF32 {
                int64_t last, const float* row_bias, float lo, float hi) const;
 
  private:
-  /// The tiles of a strip: `count` of `height` rows, the first `higher` of them one row higher.
-  struct StripTiles {
-    int64_t count, height, higher;
-  };
-  void chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips, const StripTiles& of_strip, int64_t width,
+  void chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips, const EvenTiles& of_strip, int64_t width,
                         int64_t offset, int64_t column, const float* row_bias, const float* next) const;
 };
 

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "backends/cpu/core/isa.h"
+#include "backends/cpu/gemm/even_tiles.h"
 #include "base/checked.h"
 
 namespace smelt {
@@ -65,16 +66,13 @@ struct GemmI8 {
     alignas(64) int32_t acc[kMaxTile];
     const int64_t count = steps(k), block = block_rows(m, k);
     for (int64_t row = 0; row < m; row += block) {
-      const int64_t rows = std::min(block, m - row);
-      // The tiles are as high as each other, or one row lower.
-      const int64_t tall = rows <= mr ? 1 : (rows + mr - 1) / mr;
-      const int64_t height = tall == 1 ? rows : rows / tall, higher = rows - tall * height;
+      const EvenTiles of_block(std::min(block, m - row), mr);
       for (int64_t p = first; p < last; ++p) {
         const bool sign = a_signed, wide = width(n, p) > lanes, prefetches = p + 1 < last || row + block < m;
         const auto* panel = static_cast<const char*>(packed) + panel_offset(k, p);
         const auto* next = static_cast<const char*>(packed) + panel_offset(k, p + 1 < last ? p + 1 : first);
-        for (int64_t t = 0, i = row, here = 0; t < tall; ++t, i += here) {
-          here = height + (t < higher);
+        for (int64_t t = 0, i = row, here = 0; t < of_block.count; ++t, i += here) {
+          here = of_block.rows(t);
           const void* rows_of_a = static_cast<const char*>(a) + i * lda;
           const auto& of_sign = (prefetches && i == row ? prefetching_tiles : tiles)[sign];
           of_sign[wide][here - 1](&rows_of_a, 1, lda, panel, count, acc, next);
