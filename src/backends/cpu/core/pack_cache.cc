@@ -11,9 +11,6 @@ namespace smelt {
 
 namespace {
 
-/// With the slack behind the bytes.
-size_t whole(size_t bytes) { return (bytes + 127) / 64 * 64; }
-
 /// True for memory of its own that is mapped. Where reads past the end are watched, it all lies on the heap.
 bool is_mapped([[maybe_unused]] size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
@@ -26,9 +23,9 @@ bool is_mapped([[maybe_unused]] size_t bytes) {
 }  // namespace
 
 AlignedBuffer::AlignedBuffer(size_t bytes) : bytes_(bytes) {
-  data_ = is_mapped(bytes) ? map_zeroed(whole(bytes)) : allocate_large(whole(bytes));
+  data_ = is_mapped(bytes) ? map_zeroed(with_slack(bytes)) : allocate_large(with_slack(bytes));
   if (!data_) throw std::bad_alloc();
-  if (!is_mapped(bytes)) std::memset(data_, 0, whole(bytes));
+  if (!is_mapped(bytes)) std::memset(data_, 0, with_slack(bytes));
 }
 
 AlignedBuffer::AlignedBuffer(std::shared_ptr<const MappedFile> file, const std::byte* data, size_t bytes)
@@ -37,7 +34,7 @@ AlignedBuffer::AlignedBuffer(std::shared_ptr<const MappedFile> file, const std::
 AlignedBuffer::~AlignedBuffer() {
   if (file_) return;
   if (is_mapped(bytes_))
-    unmap_zeroed(data_, whole(bytes_));
+    unmap_zeroed(data_, with_slack(bytes_));
   else
     std::free(data_);
 }

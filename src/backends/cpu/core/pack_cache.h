@@ -17,7 +17,7 @@ namespace smelt {
 class AlignedBuffer {
  public:
   explicit AlignedBuffer(size_t bytes);
-  /// `data`: `bytes` of the file, aligned to 64, with 64 more behind them.
+  /// `data`: with_slack(bytes) of the file, aligned to 64.
   AlignedBuffer(std::shared_ptr<const MappedFile> file, const std::byte* data, size_t bytes);
   ~AlignedBuffer();
   AlignedBuffer(const AlignedBuffer&) = delete;
@@ -31,6 +31,8 @@ class AlignedBuffer {
     return static_cast<const T*>(data_);
   }
   size_t bytes() const { return bytes_; }
+  /// So many bytes with the zeros behind them that kernels may read: 64 at least, to a multiple of 64.
+  static size_t with_slack(size_t bytes) { return (bytes + 127) / 64 * 64; }
 
  private:
   std::shared_ptr<const MappedFile> file_;  ///< nullptr: memory of its own

@@ -18,7 +18,7 @@
 namespace smelt {
 namespace {
 
-/// What an entry's file begins with. The bytes follow, up to 127 zeros behind them, as AlignedBuffer has them.
+/// What an entry's file begins with. The bytes follow, with their slack.
 struct Head {
   char magic[8] = {'s', 'm', 'e', 'l', 't', 'p', 'k', '1'};
   uint64_t bytes = 0;
@@ -55,8 +55,6 @@ class Hash {
  private:
   XXH3_state_t* state_;
 };
-
-size_t rounded(size_t bytes) { return (bytes + 127) / 64 * 64; }
 
 void add(Hash& hash, const QuantPtr& q) {
   hash.add_value(q ? static_cast<int>(q->kind) : -1);
@@ -145,7 +143,8 @@ Packed PackStore::read(const std::string& name) const {
   if (all.size() < sizeof head) return nullptr;
   std::memcpy(&head, all.data(), sizeof head);
   if (std::memcmp(head.magic, want.magic, sizeof want.magic) != 0 || head.bytes > all.size() ||
-      rounded(head.bytes) != all.size() - sizeof head || name.compare(0, sizeof head.name, head.name, sizeof head.name))
+      AlignedBuffer::with_slack(head.bytes) != all.size() - sizeof head ||
+      name.compare(0, sizeof head.name, head.name, sizeof head.name))
     return nullptr;
   const std::byte* const bytes = all.data() + sizeof head;
   const XXH128_hash_t sum = sum_of(secret_, name, bytes, head.bytes);
@@ -161,7 +160,7 @@ void PackStore::write(const std::string& name, const AlignedBuffer& packed) cons
   const XXH128_hash_t sum = sum_of(secret_, name, bytes, packed.bytes());
   head.sum[0] = sum.high64;
   head.sum[1] = sum.low64;
-  const std::string zeros(rounded(packed.bytes()) - packed.bytes(), '\0');
+  const std::string zeros(AlignedBuffer::with_slack(packed.bytes()) - packed.bytes(), '\0');
   // What cannot be kept is packed again.
   (void)write_file(path(name), {{reinterpret_cast<const char*>(&head), sizeof head}, {bytes, packed.bytes()}, zeros});
 }
