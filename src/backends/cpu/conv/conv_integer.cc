@@ -80,11 +80,7 @@ class ConvIntegerKernel final : public Kernel {
                              [&] { return pack(*spec.constant(1), params); });
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(windows_ + quantized_); }
-  bool take_epilogue(const EpilogueF32& epilogue) override {
-    if (epilogue_.block || !real_ || !clamps(act_)) return false;
-    epilogue_ = epilogue;
-    return true;
-  }
+  bool take_epilogue(const EpilogueF32& epilogue) override { return real_ && clamps(act_) && epilogue_.take(epilogue); }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");

@@ -167,11 +167,7 @@ class ConvNhwcF32 final : public Kernel {
     const ConvNhwcKey key{{shape, *spec.constant(1), bias}, &gemm};
     packed_ = spec.packs.get(
         key, [&] { return pack(spec.constant(1)->read_once().data<float>(), b); },
-        [&] {
-          std::vector<int64_t> numbers = key.filter.numbers();
-          numbers.push_back(gemm.word);
-          return spec.contents("conv_nhwc_f32", std::move(numbers));
-        });
+        [&] { return spec.contents("conv_nhwc_f32", key.filter.numbers(), {gemm.word}); });
     // Blocks of whole tiles: patches that fit the level-2 cache.
     block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.k() * gemm.mr));
     if (g.pointwise()) block_ = std::max<int64_t>(block_, g.out_pixels() / gemm.mr + 1);
@@ -182,11 +178,7 @@ class ConvNhwcF32 final : public Kernel {
     units_ = g.batch * plane_ * (lines_.use ? g.out[0] : 1);
     by_panels_ = shares_panels();
   }
-  bool take_epilogue(const EpilogueF32& epilogue) override {
-    if (epilogue_.block || !clamps(act_)) return false;
-    epilogue_ = epilogue;
-    return true;
-  }
+  bool take_epilogue(const EpilogueF32& epilogue) override { return clamps(act_) && epilogue_.take(epilogue); }
   size_t scratch_bytes() const override {
     return static_cast<size_t>(image_floats() + threads_ * slot_floats()) * sizeof(float);
   }

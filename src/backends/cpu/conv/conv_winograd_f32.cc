@@ -43,11 +43,7 @@ class ConvWinogradF32 final : public Kernel {
     const ConvWinogradKey key{{g, *spec.constant(1), bias}, &gemm_, transforms.tile};
     packed_ = spec.packs.get(
         key, [&] { return pack(filter_, bias ? bias->data<float>() : nullptr); },
-        [&] {
-          std::vector<int64_t> numbers = key.filter.numbers();
-          numbers.push_back(key.tile);
-          return spec.contents("conv_winograd_f32", std::move(numbers));
-        });
+        [&] { return spec.contents("conv_winograd_f32", key.filter.numbers(), {key.tile}); });
     // Transformed tiles and their products stay in the level-2 cache; the filters are read once a block, which pays
     // off for several tiles of the product.
     constexpr int64_t kFloats = 160 * 1024, kLeastTiles = 3;

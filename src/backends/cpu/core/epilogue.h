@@ -28,6 +28,12 @@ struct EpilogueF32 {
   int64_t last = 1;  ///< extent of the output's last dimension
   float lo = 0, hi = 0;
 
+  /// Becomes `other` unless it is an epilogue already. True: it did.
+  bool take(const EpilogueF32& other) {
+    if (block) return false;
+    *this = other;
+    return true;
+  }
   /// The epilogue for a node whose input `operand` a kernel makes; `input`: of the kernel's context, its other operand.
   /// `block` is null where the node is none.
   static EpilogueF32 make(const NodeSpec& node, size_t operand, int input, Isa isa);

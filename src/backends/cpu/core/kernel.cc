@@ -36,8 +36,10 @@ bool is_for(const KernelInfo& info, Op op) {
 
 std::span<const KernelInfo> all_kernels() { return kKernels; }
 
-PackContents KernelSpec::contents(const char* form, std::vector<int64_t> numbers) const {
+PackContents KernelSpec::contents(const char* form, std::vector<int64_t> numbers,
+                                  std::initializer_list<int64_t> more) const {
   if (!kBuildsEverything) return {};  // nothing is kept
+  numbers.insert(numbers.end(), more);
   numbers.push_back(static_cast<int64_t>(isa.index()));
   PackContents out{form, std::move(numbers), {constants.begin(), constants.end()}};
   for (size_t i = 0; i < constants.size(); ++i) out.quants.push_back(constants[i] ? inputs[i].quant : nullptr);

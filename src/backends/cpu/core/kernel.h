@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,8 +23,8 @@ struct KernelSpec : NodeSpec {
   PackCache& packs;
   std::string* why = nullptr;  ///< where refuse() writes; nullptr: nobody asks
 
-  /// What a packed form of the node's constants is made of: they, the level and `numbers`.
-  PackContents contents(const char* form, std::vector<int64_t> numbers) const;
+  /// What a packed form of the node's constants is made of: they, the level, `numbers` and `more` of them.
+  PackContents contents(const char* form, std::vector<int64_t> numbers, std::initializer_list<int64_t> more = {}) const;
 
   /// Returns nullptr, for make_NAME() to return, and records why the kernel cannot run the node.
   template <class... Parts>

@@ -54,9 +54,7 @@ class MatMulF32 final : public Kernel {
   /// Single rows are made once a token by plans of growing caches, which take over kernels that nodes are not appended
   /// to.
   bool take_epilogue(const EpilogueF32& epilogue) override {
-    if (epilogue_.block || add_c_ || s_.m == 1 || !clamps(attrs_.act)) return false;
-    epilogue_ = epilogue;
-    return true;
+    return !add_c_ && s_.m != 1 && clamps(attrs_.act) && epilogue_.take(epilogue);
   }
   Status run(KernelContext& ctx) const override {
     float* scratch = nullptr;
@@ -131,10 +129,9 @@ class MatMulF32 final : public Kernel {
           return packed;
         },
         [&] {
-          std::vector<int64_t> numbers = key.matrix.numbers();
-          numbers.insert(numbers.end(), {gemm_.word, std::bit_cast<int64_t>(key.alpha),
-                                         std::bit_cast<int64_t>(key.beta), c != nullptr});
-          return spec.contents("matmul_f32", std::move(numbers));
+          return spec.contents(
+              "matmul_f32", key.matrix.numbers(),
+              {gemm_.word, std::bit_cast<int64_t>(key.alpha), std::bit_cast<int64_t>(key.beta), c != nullptr});
         });
   }
   /// Copies rows [first, last) of an a that is transposed, whose rows collide, or whose words are no floats.

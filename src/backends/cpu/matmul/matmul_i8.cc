@@ -53,10 +53,9 @@ class MatMulI8 final : public Kernel {
     packed_ = spec.packs.get(
         key, [&] { return pack(weights); },
         [&] {
-          std::vector<int64_t> numbers = key.matrix.numbers();
-          numbers.insert(numbers.end(), {blocks_, static_cast<int64_t>(rows), x_zero_, x_signed_, gemm_.bytes,
-                                         key.matrix.c != nullptr});
-          return spec.contents("matmul_i8", std::move(numbers));
+          return spec.contents(
+              "matmul_i8", key.matrix.numbers(),
+              {blocks_, static_cast<int64_t>(rows), x_zero_, x_signed_, gemm_.bytes, key.matrix.c != nullptr});
         });
     has_bias_ = !requantize_params_ && spec.has(2);
     const bool as_they_lie = gemm_.bytes && s.k % 4 == 0;
@@ -73,9 +72,7 @@ class MatMulI8 final : public Kernel {
   }
   /// Single rows: as matmul_f32.
   bool take_epilogue(const EpilogueF32& epilogue) override {
-    if (epilogue_.block || requantize_params_ || s_.m == 1 || !clamps(attrs_.act)) return false;
-    epilogue_ = epilogue;
-    return true;
+    return !requantize_params_ && s_.m != 1 && clamps(attrs_.act) && epilogue_.take(epilogue);
   }
   Status run(KernelContext& ctx) const override {
     if (direct_) {

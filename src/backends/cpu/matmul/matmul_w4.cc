@@ -57,9 +57,7 @@ class MatMulW4 final : public Kernel {
     packed_ = spec.packs.get(
         key, [&] { return pack(w, is_signed_integer(spec.inputs[1].dtype) ? 8 : 0); },
         [&] {
-          std::vector<int64_t> numbers = key.matrix.numbers();
-          numbers.insert(numbers.end(), {blocks_, gemm_.lanes});
-          return spec.contents("matmul_w4", std::move(numbers));
+          return spec.contents("matmul_w4", key.matrix.numbers(), {blocks_, gemm_.lanes});
         });
     unpacks_ = mode == Rows::kReal && s.m > gemm_.real_rows;
     if (unpacks_) lda_ = s.k + (s.k % 1024 == 0 ? 16 : 0);  // rows of a tile do not meet in the same cache lines

@@ -298,9 +298,7 @@ class GroupNormF32 final : public Kernel {
     return static_cast<size_t>(padded_floats(s_.channels)) * (sizeof(double) + 8);
   }
   bool take_epilogue(const EpilogueF32& epilogue) override {
-    if (epilogue_.block || !s_.last || !clamps(a_.act)) return false;
-    epilogue_ = epilogue;
-    return true;
+    return s_.last && clamps(a_.act) && epilogue_.take(epilogue);
   }
   Status run(KernelContext& ctx) const override {
     auto* sums = static_cast<double*>(ctx.scratch(scratch_bytes()));
