@@ -90,6 +90,10 @@ TEST(TfliteDecomposed, PadsGivenAtRunTime) {
 TEST(TfliteDecomposed, SlicesGivenAtRunTime) {
   const Tensor x = f32({4, 5, 6});
   expect_decomposed({"ends", Op::kSlice, make_attrs<NoAttrs>(), {x, i64({1, -3, 0}), i64({3, 100, 2})}});
+  expect_decomposed({"last", Op::kSlice, make_attrs<NoAttrs>(), {x, i64({-7, 2}), i64({-1, INT64_MAX}), i64({-2, 2})}});
+  expect_decomposed({"step", Op::kSlice, make_attrs<NoAttrs>(), {x, i64({4}), i64({100}), i64({1}), i64({3})}, {3, 4}});
+  expect_decomposed({"empty", Op::kSlice, make_attrs<NoAttrs>(), {x, i64({3}), i64({1}), i64({1})}, {3}});
+  expect_decomposed({"middle", Op::kSlice, make_attrs<NoAttrs>(), {x, i64({-2}), i64({INT64_MAX}), i64({1})}, {2, 3}});
   expect_decomposed({"axes", Op::kSlice, make_attrs<NoAttrs>(), {x, i64({1, -4}), i64({INT64_MAX, -1}), i64({0, -1})}});
   expect_decomposed(
       {"steps", Op::kSlice, make_attrs<NoAttrs>(), {x, i64({-1, 0}), i64({INT64_MIN, 6}), i64({1, 2}), i64({-2, 3})}});

@@ -1,4 +1,4 @@
-// Operators that reshape, slice and join.
+// Operators that reshape, join and split.
 #include <algorithm>
 #include <numeric>
 
@@ -25,15 +25,6 @@ bool reshape_to_output(OpWriter& w, int shape) {
   }
   if (shape < 0) return false;
   return w.emit(Code::RESHAPE, {w.in(0), shape});
-}
-
-/// Entries of a list per dimension in the order channels last.
-std::vector<int64_t> reordered(const std::vector<int64_t>& values, bool last) {
-  if (!last) return values;
-  std::vector<int64_t> out;
-  for (const int64_t d : channels_last_perm(static_cast<int>(values.size())))
-    out.push_back(values[static_cast<size_t>(d)]);
-  return out;
 }
 
 }  // namespace
@@ -175,121 +166,6 @@ bool write_tile(OpWriter& w) {
   }
   return w.emit(Code::TILE, {x, s.i32(all)});
 }
-
-namespace {
-
-/// ONNX's slices as STRIDED_SLICE: `begin` and `end` per dimension, with masks where an end is open.
-struct SlicePlan {
-  std::vector<int64_t> begin, end, stride;
-  int32_t begin_mask = 0, end_mask = 0;
-};
-
-std::optional<SlicePlan> constant_slice(OpWriter& w, int rank) {
-  const auto starts = w.ints(1), ends = w.ints(2);
-  auto axes = w.has(3) ? w.ints(3) : std::nullopt;
-  const auto steps = w.has(4) ? w.ints(4) : std::nullopt;
-  if (!starts || !ends || (w.has(3) && !axes) || (w.has(4) && !steps)) return std::nullopt;
-  if (!axes) {
-    axes.emplace(starts->size());
-    std::iota(axes->begin(), axes->end(), 0);
-  }
-  SlicePlan p{std::vector<int64_t>(static_cast<size_t>(rank), 0), std::vector<int64_t>(static_cast<size_t>(rank), 0),
-              std::vector<int64_t>(static_cast<size_t>(rank), 1), (1 << rank) - 1, (1 << rank) - 1};
-  for (size_t i = 0; i < axes->size(); ++i) {
-    const int64_t d = wrapped_axis((*axes)[i], rank);
-    if (d < 0 || d >= rank || i >= starts->size() || i >= ends->size()) return std::nullopt;
-    const int64_t step = steps ? (*steps)[i] : 1, n = w.in_type(0).shape[static_cast<int>(d)];
-    int64_t begin = (*starts)[i], end = (*ends)[i];
-    const auto at = static_cast<size_t>(d);
-    p.stride[at] = step;
-    const int32_t bit = 1 << d;
-    if (n >= 0) {
-      begin = std::clamp<int64_t>(begin < 0 ? begin + n : begin, 0, step > 0 ? n : n - 1);
-      end = std::clamp<int64_t>(end < 0 ? end + n : end, step > 0 ? 0 : -1, n);
-      p.begin_mask &= ~bit;
-      if (end >= 0) p.end_mask &= ~bit;
-    } else {
-      if (begin != 0 || step < 0) p.begin_mask &= ~bit;
-      if (step < 0 && begin >= INT32_MAX) p.begin_mask |= bit;
-      const bool open = step > 0 ? end >= INT32_MAX : end <= INT32_MIN;
-      if (!open) p.end_mask &= ~bit;
-    }
-    p.begin[at] = begin;
-    p.end[at] = std::max<int64_t>(end, p.end_mask & bit ? 0 : end);
-  }
-  return p;
-}
-
-int32_t reordered_mask(int32_t mask, int rank, bool last) {
-  if (!last) return mask;
-  int32_t out = 0;
-  const auto perm = channels_last_perm(rank);
-  for (int d = 0; d < rank; ++d)
-    if (mask >> perm[static_cast<size_t>(d)] & 1) out |= 1 << d;
-  return out;
-}
-
-/// A slice whose bounds are dynamic, clamped as ONNX does.
-bool dynamic_slice(OpWriter& w) {
-  SubgraphWriter& s = w.subgraph();
-  const int rank = w.rank(0);
-  const ValueType& starts = w.in_type(1);
-  if (rank < 0 || !starts.ranked || starts.shape.rank() != 1 || (!w.has(3) && starts.shape[0] < 0)) return false;
-  std::vector<int64_t> first(static_cast<size_t>(w.has(3) ? 0 : starts.shape[0]));
-  std::iota(first.begin(), first.end(), 0);
-  const int axes = w.has(3) ? w.in_i32(3) : s.i32(first);
-  const bool all = !w.has(3) && starts.shape[0] == rank;
-  const auto per_dimension = [&](int i, int64_t fill) {
-    return all ? w.in_i32(i) : spread(w, w.in_i32(i), axes, rank, fill);
-  };
-  const int dims = dims_of(s, w.in(0)), zero = s.i32_scalar(0);
-  const int step = w.has(4) ? per_dimension(4, 1) : -1;
-  const auto clamped = [&](int v, int low, int high) {
-    const int from_end = w.select(w.compare(Code::LESS, v, zero), w.add(v, dims), v);
-    return w.binary(Code::MINIMUM, w.binary(Code::MAXIMUM, from_end, low), high);
-  };
-  int begin = clamped(per_dimension(1, 0), zero, dims), end = clamped(per_dimension(2, INT32_MAX), zero, dims);
-  if (step < 0) return w.emit(Code::SLICE, {w.in(0), begin, w.binary(Code::MAXIMUM, w.sub(end, begin), zero)});
-  // Backward, begins lie before the dimension's end, and an end before element 0 is -n - 1.
-  const int backward = w.compare(Code::LESS, step, zero), one = s.i32_scalar(1);
-  begin = w.select(backward, clamped(per_dimension(1, 0), zero, w.sub(dims, one)), begin);
-  const int low = clamped(per_dimension(2, INT32_MAX), s.i32_scalar(-1), dims);
-  const int front = w.select(w.compare(Code::LESS, low, zero), w.sub(low, dims), low);
-  end = w.select(backward, front, end);
-  return w.emit(Code::STRIDED_SLICE, {w.in(0), begin, end, step}, options_of<tfl::StridedSliceOptions>([](auto& b) {
-                  return tfl::CreateStridedSliceOptions(b, 0, 0, 0, 0, 0, false);
-                }));
-}
-
-}  // namespace
-
-bool write_slice(OpWriter& w) {
-  if (!same_type(w.in_type(0), w.out_type(0)) || w.rank(0) < 1) return false;
-  SubgraphWriter& s = w.subgraph();
-  const int rank = w.rank(0);
-  const auto p = constant_slice(w, rank);
-  if (!p) return dynamic_slice(w);
-  const bool last = keeps_last(w);
-  const int32_t begin_mask = reordered_mask(p->begin_mask, rank, last);
-  const int32_t end_mask = reordered_mask(p->end_mask, rank, last);
-  const auto options = options_of<tfl::StridedSliceOptions>(
-      [=](auto& b) { return tfl::CreateStridedSliceOptions(b, begin_mask, end_mask, 0, 0, 0, false); });
-  const std::vector<int> in{last ? w.in_last(0) : w.in(0), s.i32(reordered(p->begin, last)),
-                            s.i32(reordered(p->end, last)), s.i32(reordered(p->stride, last))};
-  return last ? w.emit_last(Code::STRIDED_SLICE, in, options) : w.emit(Code::STRIDED_SLICE, in, options);
-}
-
-bool write_strided_slice(OpWriter& w) {
-  const auto& a = w.attrs<StridedSliceAttrs>();
-  const auto mask = [](int64_t m) { return static_cast<int32_t>(m); };
-  const auto options = options_of<tfl::StridedSliceOptions>([=](auto& b) {
-    return tfl::CreateStridedSliceOptions(b, mask(a.begin_mask), mask(a.end_mask), mask(a.ellipsis_mask),
-                                          mask(a.new_axis_mask), mask(a.shrink_axis_mask), a.offset);
-  });
-  return w.emit(Code::STRIDED_SLICE, {w.in(0), w.in_i32(1), w.in_i32(2), w.in_i32(3)}, options);
-}
-
-bool write_slice_size(OpWriter& w) { return w.emit(Code::SLICE, {w.in(0), w.in_i32(1), w.in_i32(2)}); }
 
 bool write_concat(OpWriter& w) {
   SubgraphWriter& s = w.subgraph();
