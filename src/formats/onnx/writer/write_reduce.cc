@@ -41,17 +41,18 @@ class Reduced {
  public:
   explicit Reduced(NodeWriter& n) : n_(n), a_(n.attrs<ReduceAttrs>()), axes_(n.ints(1)) {
     if (!n.has(1)) axes_ = std::vector<int64_t>{};
+    choose_order();
   }
 
   void write() {
     const bool none = axes_ && axes_->empty() && a_.noop_with_empty_axes;
-    Name x = n_.in(0);
+    Name x = n_.in(0, order_);
     DType dtype = n_.real_dtype(0);
     if (a_.accumulate != DType::kInvalid && a_.accumulate != dtype) {
       x = n_.cast(x, a_.accumulate);
       dtype = a_.accumulate;
     }
-    if (none) return n_.bind(0, n_.op("Identity", {x}));
+    if (none) return n_.bind(0, n_.op("Identity", {x}), order_);
     const bool logic = a_.fn == Reduction::kAny || a_.fn == Reduction::kAll;
     // Small integers and bools are reduced as int32.
     const bool widen = dtype == DType::kBool || (is_integer(dtype) && bit_width(dtype) < 32);
@@ -62,10 +63,23 @@ class Reduced {
                                                                   : reduced(reduce_op(a_.fn), x, a_.keep_dims);
     const DType out = n_.real_out_dtype(0);
     if (logic || widen) y = n_.cast(y, out);
-    n_.bind(0, y);
+    n_.bind(0, y, a_.keep_dims ? order_ : Order::kAsIs);
   }
 
  private:
+  /// Pictures that are channels-first are reduced as such. Rows are not: what follows reads them in their own order.
+  void choose_order() {
+    if (!axes_ || axes_->empty() || !n_.type(0).ranked || n_.rank(0) < 3 || !n_.channels_first_at_hand(0)) return;
+    const int rank = n_.rank(0);
+    std::vector<bool> reduced(static_cast<size_t>(rank));
+    for (const int64_t k : *axes_) reduced[static_cast<size_t>(k < 0 ? k + rank : k)] = true;
+    const bool all = std::all_of(reduced.begin() + 1, reduced.end() - 1, [](bool r) { return r; });
+    if (reduced.back() || !all) return;
+    order_ = Order::kChannelsFirst;
+    const auto perm = to_channels_first(rank);
+    for (int64_t& k : *axes_) k = std::ranges::find(perm, k < 0 ? k + rank : k) - perm.begin();
+  }
+
   Name reduced(const char* op, Name x, bool keep) {
     if (!axes_) {
       // Computed axes are an input.
@@ -87,8 +101,10 @@ class Reduced {
       std::vector<int64_t> axes = axes_.value_or(std::vector<int64_t>{});
       if (axes.empty())
         for (int k = 0; k < n_.rank(0); ++k) axes.push_back(k);
+      const auto perm = to_channels_first(std::max(shape.rank(), 3));
       for (const int64_t k : axes) {
-        const int64_t extent = shape[static_cast<int>(k < 0 ? k + shape.rank() : k)];
+        const auto at = static_cast<size_t>(k < 0 ? k + shape.rank() : k);
+        const int64_t extent = shape[static_cast<int>(order_ == Order::kAsIs ? at : perm[at])];
         if (extent < 0) n_.fail("the size of the reduced dimensions must be known");
         count *= static_cast<double>(extent);
       }
@@ -100,7 +116,8 @@ class Reduced {
 
   NodeWriter& n_;
   const ReduceAttrs& a_;
-  std::optional<std::vector<int64_t>> axes_;
+  std::optional<std::vector<int64_t>> axes_;  ///< in order_
+  Order order_ = Order::kAsIs;
 };
 
 void write_reduce(NodeWriter& n) { Reduced(n).write(); }

@@ -19,8 +19,41 @@ void write_reshape(NodeWriter& n) {
   n.bind_raw(0, n.op("Reshape", {n.raw(0), n.in_i64(1)}, std::move(attributes)));
 }
 
-void write_squeeze(NodeWriter& n) { n.bind_raw(0, n.op("Squeeze", {n.raw(0), n.has(1) ? n.in_i64(1) : kNoName})); }
-void write_unsqueeze(NodeWriter& n) { n.bind_raw(0, n.op("Unsqueeze", {n.raw(0), n.in_i64(1)})); }
+/// `axis` of values of `rank` dimensions in the given order.
+int64_t axis_in(int64_t axis, int rank, Order order) {
+  if (order == Order::kAsIs) return axis;
+  if (axis < 0) axis += rank;
+  const auto perm = to_channels_first(rank);
+  return std::ranges::find(perm, axis) - perm.begin();
+}
+
+/// The axes of input 1, dimensions of a value of `rank` that lie between its first and its last, in the channels-first
+/// order; nullopt if others are among them or input 0 has its own order at hand.
+std::optional<std::vector<int64_t>> inner_axes(NodeWriter& n, int rank) {
+  auto axes = n.has(1) && n.channels_first_at_hand(0) ? n.ints(1) : std::nullopt;
+  if (!axes || rank < 4 || n.rank(0) < 3) return std::nullopt;
+  for (int64_t& axis : *axes) {
+    const int64_t from_front = axis < 0 ? axis + rank : axis;
+    if (from_front <= 0 || from_front >= rank - 1) return std::nullopt;
+    axis = axis_in(axis, rank, Order::kChannelsFirst);
+  }
+  return axes;
+}
+
+void write_squeeze(NodeWriter& n) {
+  const int rank = n.type(0).ranked ? n.type(0).shape.rank() : 0;
+  const auto axes = inner_axes(n, rank);
+  if (axes && rank - static_cast<int>(axes->size()) >= 3)
+    return n.bind_raw(0, n.squeeze(n.raw(0, Order::kChannelsFirst), *axes), Order::kChannelsFirst);
+  n.bind_raw(0, n.op("Squeeze", {n.raw(0), n.has(1) ? n.in_i64(1) : kNoName}));
+}
+
+void write_unsqueeze(NodeWriter& n) {
+  if (const auto axes = inner_axes(n, n.out_type(0).ranked ? n.out_type(0).shape.rank() : 0))
+    return n.bind_raw(0, n.unsqueeze(n.raw(0, Order::kChannelsFirst), *axes), Order::kChannelsFirst);
+  n.bind_raw(0, n.op("Unsqueeze", {n.raw(0), n.in_i64(1)}));
+}
+
 void write_flatten(NodeWriter& n) { n.bind_raw(0, n.op("Flatten", {n.raw(0)}, {{"axis", n.attrs<AxisAttrs>().axis}})); }
 
 void write_transpose(NodeWriter& n) {
@@ -57,14 +90,6 @@ bool one_quantization(const NodeWriter& n) {
   for (int i = 0; i < n.inputs(); ++i)
     if (!same_quant_params(n.type(i).quant, n.out_type(0).quant)) return false;
   return true;
-}
-
-/// `axis` of values of `rank` dimensions in the given order.
-int64_t axis_in(int64_t axis, int rank, Order order) {
-  if (order == Order::kAsIs) return axis;
-  if (axis < 0) axis += rank;
-  const auto perm = to_channels_first(rank);
-  return std::ranges::find(perm, axis) - perm.begin();
 }
 
 void write_concat(NodeWriter& n) {
