@@ -15,8 +15,8 @@
 namespace smelt::executorch {
 namespace {
 
-/// int64 indices without negative ones, which count from the end of a dimension of `extent`.
-int wrapped(CallWriter& w, int i, bool negative, int64_t extent) {
+/// int64 indices without negative ones, which count from the end of a dimension of `extent`. `narrow`: int32 stays.
+int wrapped(CallWriter& w, int i, bool negative, int64_t extent, bool narrow = false) {
   if (const Tensor* t = w.constant(i)) {
     std::vector<int64_t> v(static_cast<size_t>(t->elements()));
     to_ints(*t, v.data());
@@ -24,7 +24,8 @@ int wrapped(CallWriter& w, int i, bool negative, int64_t extent) {
       if (negative && at < 0) at += extent;
     return int64_constant(w, v, t->shape());
   }
-  const int x = w.cast(w.in(i), DType::kI64);
+  const int given = w.in(i);
+  const int x = narrow && w.dtype(given) == DType::kI32 ? given : w.cast(given, DType::kI64);
   if (!negative) return x;
   return w.select(w.compare("lt", x, w.number_like(x, 0)), w.add(x, w.number_like(x, static_cast<double>(extent))), x);
 }
@@ -37,7 +38,13 @@ bool call_gather(CallWriter& w) {
   if (a.batch_dims != 0 || rank < 1 || !moves_integers(w)) return false;
   const int64_t axis = axis_of(a.axis, rank), extent = w.in_type(0).shape[static_cast<int>(axis)];
   const Shape indices = w.in_type(1).shape;
-  int at = wrapped(w, 1, a.negative, extent);
+  const bool rows = rank == 2 && axis == 0 && indices.rank() > 0;
+  int at = wrapped(w, 1, a.negative, extent, rows);
+  if (rows) {
+    const int no_padding = w.plan().integer(-1), no = w.plan().boolean(false);
+    return w.out(0, w.plan().call("aten::embedding", "out", {w.in(0), at, no_padding, no, no}, w.dtype(w.in(0)),
+                                  w.out_type(0).shape));
+  }
   at = w.plan().reshape(at, Shape{indices.elements()});
   Shape s = w.in_type(0).shape;
   s[static_cast<int>(axis)] = indices.elements();

@@ -140,13 +140,22 @@ bool call_split(CallWriter& w) {
   const int64_t n = w.in_type(0).shape[static_cast<int>(axis)], each = (n + w.outputs() - 1) / w.outputs();
   const auto sizes = w.has(1) ? w.ints(1) : std::nullopt;
   if (w.has(1) && !sizes) return false;
-  int64_t at = 0;
+  std::vector<int64_t> lengths(static_cast<size_t>(w.outputs()));
+  for (int64_t i = 0, at = 0; i < w.outputs(); at += lengths[static_cast<size_t>(i++)])
+    lengths[static_cast<size_t>(i)] = sizes ? (*sizes)[static_cast<size_t>(i)] : std::min(each, n - at);
+  PlanWriter& p = w.plan();
   const int x = w.in(0);
-  for (int i = 0; i < w.outputs(); ++i) {
-    const int64_t size = sizes ? (*sizes)[static_cast<size_t>(i)] : std::min(each, n - at);
-    if (w.wants(i)) w.plan().bind(w.out_id(i), sliced(w, x, axis, at, at + size, 1));
-    at += size;
+  const bool all = w.outputs() > 1 && p.at(x).constant < 0 && !p.has_bounds();
+  std::vector<int> parts;
+  for (int64_t i = 0, at = 0; i < w.outputs(); at += lengths[static_cast<size_t>(i++)]) {
+    const int64_t length = lengths[static_cast<size_t>(i)];
+    Shape part = w.shape(x);
+    part[static_cast<int>(axis)] = length;
+    if (all) parts.push_back(p.add_tensor(w.dtype(x), part));
+    if (!w.wants(static_cast<int>(i))) continue;
+    p.bind(w.out_id(static_cast<int>(i)), all ? parts.back() : sliced(w, x, axis, at, at + length, 1));
   }
+  if (all) p.call_to("aten::split_with_sizes_copy", "out", {x, p.integers(lengths), p.integer(axis)}, parts, true);
   return true;
 }
 
