@@ -142,11 +142,21 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
   const QuantizeOptions& q = options.quantization;
   const bool fixed = options.fixed_shapes || writer.static_shapes;
   if (options.simplify || fixed || q.int8 || q.int4_block > 0) SMELT_TRY(simplify(module, fixed, spare));
+  // Of static inputs, what follows from their shapes needs no operators: delegates take static tensors alone.
+  if (writer.fused_operators && !fixed && has_static_inputs(model, options))
+    SMELT_TRY(fold_shapes(module, NodeRunner(module).evaluate()));
   if (q.int8 || q.int4_block > 0) SMELT_TRY(quantize(module, q));
   if (writer.fused_operators)
-    for (Graph& graph : module.graphs) recompose(graph);
+    for (Graph& graph : module.graphs) {
+      recompose(graph);
+      fuse_activations(graph);
+    }
+  if (writer.explicit_padding && module.format != writer.name)
+    for (Graph& graph : module.graphs) fuse_pads(graph);
   if (writer.integer_operators) fold_quantization(module);
-  if (writer.int8_delegate && options.write.delegate != "none") make_int8(module);
+  const bool delegate = writer.int8_delegate && options.write.delegate != "none";
+  if (delegate || (writer.integer_operators && !writer.int8_delegate)) type_integers(module);
+  if (delegate) make_int8(module);
   SMELT_TRY(decompose_svm(module));
   decompose_for(module, writer, options.write);
   if (writer.static_shapes) move_by_indices(module, writer, options.write, NodeRunner(module).evaluate());

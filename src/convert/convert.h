@@ -36,8 +36,11 @@ Result<formats::WriteResult> convert(const Model& model, const formats::Writer& 
 /// all its parts.
 void decompose_for(Module& module, const formats::Writer& writer, const formats::WriteOptions& options);
 
-/// Gives the 8-bit values of QuantizeLinear and DequantizeLinear their parameters as types and makes quantized uint8
-/// values int8 with zero points 128 less. Inputs and outputs of graphs keep their types.
+/// Gives the 8-bit values of QuantizeLinear and DequantizeLinear, and of what moves or joins these, their parameters as
+/// types. Inputs and outputs of graphs keep their types.
+void type_integers(Module& module);
+
+/// Makes quantized uint8 values int8 with zero points 128 less. Inputs and outputs of graphs keep their types.
 void make_int8(Module& module);
 
 /// Replaces support vector machines by their kernel's values and linear models of those. Probabilities of more than 64

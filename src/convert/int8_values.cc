@@ -61,7 +61,7 @@ class QuantTyping {
     if (n.inputs.empty() || n.outputs.size() != 1 || n.inputs[0] == kNoValue || n.outputs[0] == kNoValue) return false;
     const ValueId x = n.inputs[0], y = n.outputs[0];
     if (n.op == Op::kBitCast) return bit_cast(x, y);
-    if (keeps_quant_params(n)) return keep(n, x, y);
+    if (keeps_quant_params(n)) return keep(n, y);
     if (n.op != Op::kQuantizeLinear && n.op != Op::kDequantizeLinear) return false;
     const bool quantizes = n.op == Op::kQuantizeLinear;
     const ValueId raw = quantizes ? y : x, real = quantizes ? x : y;
@@ -82,18 +82,23 @@ class QuantTyping {
 
   /// True if the operator gives on integers what it gives on their real values.
   static bool keeps_quant_params(const Node& n) {
-    return (op_info(n.op).flags & kQuantTransparent) != 0 ||
+    return (op_info(n.op).flags & kQuantTransparent) != 0 || n.op == Op::kConcat ||
            (n.op == Op::kPool && static_cast<const PoolAttrs&>(*n.attrs).kind == PoolKind::kMax);
   }
 
-  /// Runs the node on typed values if its operand has such.
-  bool keep(const Node& n, ValueId x, ValueId y) {
-    const auto known = typed_.find(x);
-    if (known == typed_.end() || type(x).dtype != type(y).dtype) return false;
+  /// Runs the node on typed values if its operand has such; parts that it joins have the same parameters.
+  bool keep(const Node& n, ValueId y) {
     Node made = n;
-    made.inputs[0] = known->second.front();
-    const QuantPtr quant = type(made.inputs[0]).quant;
-    if (!is_per_tensor(quant)) return false;
+    const size_t operands = n.op == Op::kConcat ? n.inputs.size() : 1;
+    QuantPtr quant;
+    for (size_t i = 0; i < operands; ++i) {
+      const auto known = typed_.find(n.inputs[i]);
+      if (known == typed_.end() || type(n.inputs[i]).dtype != type(y).dtype) return false;
+      made.inputs[i] = known->second.front();
+      const QuantPtr& q = type(made.inputs[i]).quant;
+      if (!is_per_tensor(q) || (quant && !same_quant_params(q, quant))) return false;
+      quant = q;
+    }
     made.outputs[0] = add_typed(y, quant);
     const ValueId typed = made.outputs[0];
     g_.nodes.push_back(std::move(made));
@@ -224,11 +229,12 @@ class Int8Values {
 
 }  // namespace
 
+void type_integers(Module& module) {
+  for (Graph& graph : module.graphs) QuantTyping(graph).run();
+}
+
 void make_int8(Module& module) {
-  for (Graph& graph : module.graphs) {
-    QuantTyping(graph).run();
-    Int8Values(graph).run();
-  }
+  for (Graph& graph : module.graphs) Int8Values(graph).run();
 }
 
 }  // namespace smelt::convert

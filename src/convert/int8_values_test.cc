@@ -96,6 +96,7 @@ TEST(Int8Values, MaximaOfIntegersHaveTheParametersOfTheirOperand) {
     y = *made;
   }
   b.graph().outputs = {y};
+  convert::type_integers(module);
   convert::make_int8(module);
   const Op expected[] = {Op::kQuantize, Op::kPool, Op::kDequantize};
   EXPECT_TRUE(std::ranges::equal(module.graphs[0].nodes, expected, {}, &Node::op));
@@ -120,6 +121,7 @@ TEST(Int8Values, GraphInputsAndIntegersThatAreReadStayUint8) {
   ASSERT_TRUE(integers.ok());
   b.graph().inputs = {x};
   b.graph().outputs = {*integers, *sum};
+  convert::type_integers(module);
   convert::make_int8(module);
   const Graph& g = module.graphs[0];
   EXPECT_EQ(g.inputs, std::vector<ValueId>{x});
@@ -146,6 +148,7 @@ TEST(Int8Values, ConstantsMoveWithTheirZeroPoint) {
   ASSERT_TRUE(sum.ok());
   b.graph().inputs = {x};
   b.graph().outputs = {*sum};
+  convert::type_integers(module);
   convert::make_int8(module);
   const Graph& g = module.graphs[0];
   const auto add = std::ranges::find(g.nodes, Op::kBinary, &Node::op);

@@ -30,6 +30,10 @@ class NodeRunner {
 /// become as many more than the most that a run can give; -1: they stay open.
 Status specialize(Module& module, const Evaluate& evaluate, int64_t spare = -1);
 
+/// The part of specialize() that leaves branches, calls and loops as they are: shapes of values that are known become
+/// constants, and so do the numbers computed from these and from other constants.
+Status fold_shapes(Module& module, const Evaluate& evaluate);
+
 /// Makes what a graph assigns to variables in the first run alone, as that of CALL_ONCE in TFLite does, their first
 /// contents, if those are constants and the variables keep their shapes. Otherwise the module stays as it is.
 void give_first_contents(Module& module);

@@ -382,13 +382,24 @@ class Specializer {
   std::map<ValueId, ValueId> replaced_;
 };
 
-}  // namespace
-
-Status specialize(Module& module, const Evaluate& evaluate, int64_t spare) {
+/// Specializes the graphs of the methods. `depth`: of branches and loops that count as open around them.
+Status specialize_methods(Module& module, const Evaluate& evaluate, int depth, int64_t spare) {
   std::set<int> roots;
   for (const Method& m : module.methods) roots.insert(m.graph);
   int64_t left = kMostOpened;
-  for (const int graph : roots) SMELT_TRY(Specializer(module, graph, evaluate, 0, left, spare).run());
+  for (const int graph : roots) SMELT_TRY(Specializer(module, graph, evaluate, depth, left, spare).run());
+  return Ok();
+}
+
+}  // namespace
+
+Status specialize(Module& module, const Evaluate& evaluate, int64_t spare) {
+  return specialize_methods(module, evaluate, 0, spare);
+}
+
+Status fold_shapes(Module& module, const Evaluate& evaluate) {
+  SMELT_TRY(specialize_methods(module, evaluate, kMaxDepth, -1));
+  for (Graph& graph : module.graphs) remove_dead_nodes(graph);
   return Ok();
 }
 

@@ -171,5 +171,9 @@ Result<formats::WriteResult> write_onnx(const Module& module, const formats::Wri
 
 namespace smelt::formats {
 extern const Writer onnx_writer;
-const Writer onnx_writer{"onnx", ".onnx", onnx::can_write, onnx::write_onnx};
+const Writer onnx_writer{.name = "onnx",
+                         .suffix = ".onnx",
+                         .can_write = onnx::can_write,
+                         .write = onnx::write_onnx,
+                         .explicit_padding = true};
 }  // namespace smelt::formats
