@@ -81,9 +81,9 @@ struct Writer {
   /// True if the format's delegate, unless WriteOptions::delegate is "none", computes on int8 but not on uint8: the
   /// caller makes quantized uint8 values int8.
   bool int8_delegate = false;
-  /// True if the format has operators for what exporters of others decompose (GELU, the bias of a product, activations
-  /// behind a convolution): the caller fuses these first, as --simplify does, and folds what follows from the shapes of
-  /// static inputs.
+  /// True if the format has operators for what exporters of others decompose (GELU, the bias of a product, what
+  /// normalizes and activates a convolution): the caller fuses these first, as --simplify does, and folds what follows
+  /// from the shapes of static inputs.
   bool fused_operators = false;
   /// True if the format's convolutions pad by any number of zeros: the caller makes borders of other formats' models
   /// part of them.

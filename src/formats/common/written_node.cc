@@ -40,4 +40,14 @@ QuantPtr linear_quant(const WrittenNode& w) {
   return q;
 }
 
+bool moves_nothing(const Shape& shape, const std::vector<int64_t>& perm) {
+  int64_t last = -1;
+  for (const int64_t p : perm) {
+    if (shape[static_cast<int>(p)] == 1) continue;
+    if (p < last) return false;
+    last = p;
+  }
+  return true;
+}
+
 }  // namespace smelt::formats

@@ -43,4 +43,7 @@ class WrittenNode {
 /// blocks, if the node has limits of its own, or if they go by an axis of a tensor whose rank is unknown.
 QuantPtr linear_quant(const WrittenNode& w);
 
+/// True if the permutation only moves dimensions of 1: the elements stay where they are.
+bool moves_nothing(const Shape& shape, const std::vector<int64_t>& perm);
+
 }  // namespace smelt::formats

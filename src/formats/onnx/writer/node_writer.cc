@@ -133,7 +133,15 @@ Name NodeWriter::reordered(Name x, ValueId id, Order to) {
   const ValueType& t = scope_.graph.value(id).type;
   if (!t.ranked) fail("the rank of '", scope_.graph.value(id).name, "' must be known");
   const int rank = t.ranked ? t.shape.rank() : 3;
-  return transpose(x, to == Order::kAsIs ? to_channels_last(rank) : to_channels_first(rank));
+  const auto perm = to == Order::kAsIs ? to_channels_last(rank) : to_channels_first(rank);
+  if (t.ranked && std::ranges::count(t.shape.dims(), -1) < 2 &&
+      formats::moves_nothing(t.shape, to_channels_first(rank))) {
+    std::vector<int64_t> dims(t.shape.begin(), t.shape.end());
+    if (to == Order::kChannelsFirst)
+      std::ranges::transform(perm, dims.begin(), [&](int64_t p) { return t.shape[static_cast<int>(p)]; });
+    if (std::ranges::count(dims, 0) == 0) return reshape(x, dims);
+  }
+  return transpose(x, perm);
 }
 
 Name NodeWriter::form(ValueId id, bool real, Order order) {

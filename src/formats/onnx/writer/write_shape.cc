@@ -16,7 +16,10 @@ void write_reshape(NodeWriter& n) {
   std::vector<Attribute> attributes;
   const bool zeros = !shape || std::ranges::count(*shape, 0) > 0;
   if (a.allow_zero && zeros && n.model().need_opset(14)) attributes.emplace_back("allowzero", true);
-  n.bind_raw(0, n.op("Reshape", {n.raw(0), n.in_i64(1)}, std::move(attributes)));
+  const bool any_order = !zeros && n.channels_first_at_hand(0) && n.type(0).ranked &&
+                         formats::moves_nothing(n.type(0).shape, to_channels_first(n.rank(0)));
+  const Order order = any_order ? Order::kChannelsFirst : Order::kAsIs;
+  n.bind_raw(0, n.op("Reshape", {n.raw(0, order), n.in_i64(1)}, std::move(attributes)));
 }
 
 /// `axis` of values of `rank` dimensions in the given order.

@@ -16,17 +16,6 @@ namespace {
 
 bool is_identity(const std::vector<int64_t>& perm) { return std::ranges::is_sorted(perm); }
 
-/// True if the permutation only moves dimensions of 1: the elements stay where they are.
-bool moves_nothing(const Shape& shape, const std::vector<int64_t>& perm) {
-  int64_t last = -1;
-  for (const int64_t p : perm) {
-    if (shape[static_cast<int>(p)] == 1) continue;
-    if (p < last) return false;
-    last = p;
-  }
-  return true;
-}
-
 Shape permuted(const Shape& shape, const std::vector<int64_t>& perm) {
   Shape out;
   for (const int64_t p : perm) out.push_back(shape[static_cast<int>(p)]);
@@ -195,7 +184,7 @@ int SubgraphWriter::transpose(int x, const std::vector<int64_t>& perm) {
   const bool ranked = from.ranked && from.shape.rank() == static_cast<int>(perm.size());
   const Shape shape = ranked ? permuted(from.shape, perm) : Shape();
   int y = -1;
-  if (ranked && moves_nothing(from.shape, perm) && std::ranges::count(from.shape.dims(), -1) < 2)
+  if (ranked && formats::moves_nothing(from.shape, perm) && std::ranges::count(from.shape.dims(), -1) < 2)
     y = reshape(x, {shape.begin(), shape.end()});
   else
     y = add(tfl::BuiltinOperator::TRANSPOSE, {x, i32(perm)}, from.dtype,
@@ -322,7 +311,7 @@ bool SubgraphWriter::is_channels_last(ValueId id) const {
 }
 
 int SubgraphWriter::same_elements(ValueId id) {
-  if (is_channels_last(id) && moves_nothing(type(id).shape, channels_last_perm(type(id).shape.rank())))
+  if (is_channels_last(id) && formats::moves_nothing(type(id).shape, channels_last_perm(type(id).shape.rank())))
     return forms_[id].channels_last;
   return tensor(id);
 }
