@@ -149,6 +149,7 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
   if (writer.fused_operators)
     for (Graph& graph : module.graphs) {
       recompose(graph);
+      fuse_batch_norm(graph);
       fuse_activations(graph);
     }
   if (writer.explicit_padding && module.format != writer.name)

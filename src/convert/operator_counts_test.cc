@@ -110,6 +110,17 @@ TEST(OperatorCounts, ConvolutionsOfRowsStayChannelsFirst) {
   EXPECT_EQ(counts[Op::kTranspose], 1);
 }
 
+TEST(OperatorCounts, OneChannelOrPlaceIsNotTransposed) {
+  TestModel m(f32({2, 6, 5, 1}));
+  ReduceAttrs mean;
+  mean.fn = Reduction::kMean;
+  mean.keep_dims = true;
+  ValueId y = m.conv(m.x(), 4, {3, 2});
+  y = m.node(Op::kReduce, make_attrs<ReduceAttrs>(mean), {y, m.builder().i64({1, 2})});
+  y = m.node(Op::kReshape, make_attrs<ReshapeAttrs>(), {y, m.builder().i64({2, 4})});
+  EXPECT_EQ(m.written({y}, "onnx"), (std::map<Op, int>{{Op::kReshape, 2}, {Op::kConv, 1}, {Op::kReduce, 1}}));
+}
+
 TEST(OperatorCounts, PartsComeFromOneCall) {
   TestModel m(f32({2, 9, 3}));
   SplitAttrs a;
