@@ -81,7 +81,7 @@ def outcome(target, path, case):
         got = table.RUNTIMES[target][1](path, inputs)
     except Exception as e:  # a peer's file may fail in any way
         return "fails: " + str(e).splitlines()[0][:60]
-    if len(got) != len(outputs):
+    if len(got) < len(outputs):  # maps, which are no arrays, are not stored
         return "differs"
     said = json.loads((case / "case.json").read_text())
     for turned in (lambda g, w: g, lambda g, w: np.moveaxis(g, -1, 1) if g.ndim > 2 else g):
