@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "ops/attention/attention.h"
 #include "ops/conv/conv.h"
 #include "ops/core/builder.h"
 #include "ops/elementwise/elementwise.h"
@@ -23,14 +24,17 @@ using test::f32;
 /// A model of one input that a test builds node by node.
 class TestModel {
  public:
-  explicit TestModel(Tensor x) : fed_(std::move(x)) {
+  explicit TestModel(Tensor x) : fed_{Datum(std::move(x))} {
     module_->format = "test";
     module_->graphs.resize(1);
     module_->methods.push_back({"main", 0});
-    x_ = b_.input("x", ValueType::tensor(fed_.dtype(), fed_.shape()));
+    const Tensor& first = fed_[0].tensor;
+    x_ = b_.input("x", ValueType::tensor(first.dtype(), first.shape()));
   }
 
   Builder& builder() { return b_; }
+  /// The contents of a further input, in their order.
+  void feed(Tensor t) { fed_.emplace_back(std::move(t)); }
   ValueId x() const { return x_; }
   ValueId constant(Tensor t) { return b_.constant("", std::move(t)); }
   std::vector<ValueId> nodes(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int results) {
@@ -56,7 +60,7 @@ class TestModel {
   std::map<Op, int> written(std::vector<ValueId> outputs, std::string_view writer,
                             const convert::Options& options = {}) {
     b_.graph().outputs = std::move(outputs);
-    const auto back = test::expect_same_written(module_, {fed_}, writer, options);
+    const auto back = test::expect_same_written(module_, fed_, writer, options);
     std::map<Op, int> counts;
     if (!back) return counts;
     for (const Node& n : module_of(*back).graphs[0].nodes) ++counts[n.op];
@@ -66,7 +70,7 @@ class TestModel {
  private:
   std::shared_ptr<Module> module_ = std::make_shared<Module>();
   Builder b_{*module_, 0};
-  Tensor fed_;
+  std::vector<Datum> fed_;
   ValueId x_ = kNoValue;
 };
 
@@ -77,6 +81,22 @@ TEST(OperatorCounts, WhatFollowsFromShapesOfStaticInputsIsConstant) {
   dims = m.node(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kDiv), {dims, m.builder().i64({1, 1, 2})});
   const ValueId y = m.node(Op::kReshape, make_attrs<ReshapeAttrs>(), {m.x(), dims});
   EXPECT_EQ(m.written({y}, "tflite"), (std::map<Op, int>{{Op::kReshape, 1}}));
+}
+
+TEST(OperatorCounts, DeclaredSizesStayWhereTheyDoNotFollow) {
+  // The length of the cache follows from an input, but the file declares it.
+  TestModel m(f32({2, 4, 16}));
+  GroupQueryAttrs a;
+  a.num_heads = 2;
+  a.kv_heads = 2;
+  const ValueId lengths = m.constant(test::tensor(DType::kI32, {2}, {3, 3}));
+  const ValueId total = m.builder().input("total", ValueType::tensor(DType::kI32, Shape{}));
+  const auto y = m.nodes(Op::kGroupQueryAttention, make_attrs<GroupQueryAttrs>(a),
+                         {m.x(), m.x(), m.x(), kNoValue, kNoValue, lengths, total}, 3);
+  for (const size_t i : {1, 2}) m.builder().graph().value(y[i]).type.shape = Shape{2, 2, 4, 8};
+  m.feed(test::tensor(DType::kI32, Shape{}, {4}));
+  auto counts = m.written(y, "tflite");
+  EXPECT_EQ(counts[Op::kMatMul], 2);
 }
 
 TEST(OperatorCounts, ActivationsArePartOfTheirOperators) {

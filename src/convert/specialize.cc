@@ -34,7 +34,8 @@ class Specializer {
         evaluate_(evaluate),
         depth_(depth),
         left_(left),
-        spare_(spare) {}
+        spare_(spare),
+        opens_nothing_(depth == kMaxDepth) {}
 
   Status run() {
     const std::vector<Node> nodes = std::move(graph().nodes);
@@ -89,7 +90,7 @@ class Specializer {
 
   Status add(Node node) {
     for (ValueId& id : node.inputs) id = now(id);
-    if (depth_ >= kMaxDepth || left_ <= 0) return keep(node);
+    if (opens_nothing_ || depth_ >= kMaxDepth || left_ <= 0) return keep(node);
     switch (node.op) {
       case Op::kIf:
         return branch(node);
@@ -114,11 +115,19 @@ class Specializer {
     if (spare_ >= 0) bound(node, types[0]);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == kNoValue) continue;
+      if (opens_nothing_) keep_declared(graph().value(node.outputs[i]).type, types[i]);
       if (auto s = merge_type(graph().value(node.outputs[i]).type, types[i], Cat("output ", i)); !s.ok())
         return s.error().within(Cat(node.where, " ", node.origin));
     }
     if (!shape_contents(node) && !fold_node(graph(), node, evaluate_)) out_.push_back(node);
     return Ok();
+  }
+
+  /// Sizes that the file declares stay where they do not follow from those of the operands.
+  static void keep_declared(const ValueType& declared, ValueType& inferred) {
+    if (!declared.ranked || !inferred.ranked || declared.shape.rank() != inferred.shape.rank()) return;
+    for (int d = 0; d < inferred.shape.rank(); ++d)
+      if (inferred.shape[d] < 0) inferred.shape[d] = declared.shape[d];
   }
 
   /// Sets the number of results that a run decides to the most there can be, and spare_ more.
@@ -378,6 +387,7 @@ class Specializer {
   int depth_;
   int64_t& left_;
   int64_t spare_;
+  bool opens_nothing_;  ///< branches, calls and loops stay
   std::vector<Node> out_;
   std::map<ValueId, ValueId> replaced_;
 };
