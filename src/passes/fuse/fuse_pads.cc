@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "ops/conv/conv.h"
+#include "ops/conv/geometry.h"
 #include "ops/core/op.h"
 #include "ops/shape/shape.h"
 #include "passes/passes.h"
@@ -26,9 +27,8 @@ bool pads_with_zeros(const Graph& g, const Node& pad) {
 }
 
 /// Elements that a Pad of `rank` dimensions adds: at the begin of each dimension, then at the ends. nullopt if they are
-/// not constant, negative, or too many for the padding of a convolution.
+/// not constant or negative.
 std::optional<std::vector<int64_t>> border(const Graph& g, const Node& pad, int rank) {
-  constexpr int64_t kMaxPad = 16;
   const auto constant = [&](size_t i) -> const Tensor* {
     return i < pad.inputs.size() && pad.inputs[i] != kNoValue ? g.value(pad.inputs[i]).constant.get() : nullptr;
   };
@@ -46,12 +46,20 @@ std::optional<std::vector<int64_t>> border(const Graph& g, const Node& pad, int 
     all[static_cast<size_t>(axis)] = get_int(*pads, pairs ? 2 * i : i);
     all[static_cast<size_t>(axis + rank)] = get_int(*pads, pairs ? 2 * i + 1 : n + i);
   }
-  if (std::any_of(all.begin(), all.end(), [](int64_t p) { return p < 0 || p > kMaxPad; })) return std::nullopt;
+  if (std::any_of(all.begin(), all.end(), [](int64_t p) { return p < 0; })) return std::nullopt;
   return all;
 }
 
+/// The most padding that is worth it along spatial dimension i: more only gives outputs that see nothing else.
+int64_t most_padding(const ConvAttrs& conv, const ValueType& filter, size_t i) {
+  constexpr int64_t kAlways = 16;
+  if (!filter.ranked || filter.shape.rank() < 3) return kAlways;
+  const int axis = filter_dims(conv.filter, filter.shape.rank()).spatial + static_cast<int>(i);
+  return std::max(kAlways, (filter.shape[axis] - 1) * (i < conv.dilations.size() ? conv.dilations[i] : 1));
+}
+
 /// The attributes of the convolution with the border added to its padding; nullptr if they can't express it.
-AttrsPtr with_border(const ConvAttrs& conv, const std::vector<int64_t>& border) {
+AttrsPtr with_border(const ConvAttrs& conv, const ValueType& filter, const std::vector<int64_t>& border) {
   if (conv.auto_pad != AutoPad::kExplicit && conv.auto_pad != AutoPad::kValid) return nullptr;
   const size_t rank = border.size() / 2, first = conv.layout == Layout::kChannelsLast ? 1 : 2;
   if (rank < 3) return nullptr;
@@ -65,21 +73,107 @@ AttrsPtr with_border(const ConvAttrs& conv, const std::vector<int64_t>& border) 
     if (!spatial) continue;
     int64_t &before = fused.pads[i - first], &after = fused.pads[i - first + rank - 2];
     if (before < 0 || after < 0) return nullptr;  // negative padding crops
+    if (std::max(border[i], border[i + rank]) > most_padding(conv, filter, i - first)) return nullptr;
     before += border[i];
     after += border[i + rank];
   }
   return make_attrs<ConvAttrs>(fused);
 }
 
+/// The dimension of y for each of x where y has the same ones but for extents of 1, which have none (-1); nullopt where
+/// it has others. Both are static.
+std::optional<std::vector<int>> without_ones(const Shape& x, const Shape& y) {
+  std::vector<int> axes(static_cast<size_t>(x.rank()), -1);
+  int at = 0;
+  const auto next = [&] {
+    while (at < y.rank() && y[at] == 1) ++at;
+  };
+  for (int i = 0; i < x.rank(); ++i) {
+    if (x[i] == 1) continue;
+    next();
+    if (at == y.rank() || y[at] != x[i]) return std::nullopt;
+    axes[static_cast<size_t>(i)] = at++;
+  }
+  next();
+  return at == y.rank() ? std::optional(axes) : std::nullopt;
+}
+
+/// Folds a Pad with zeros before a Reshape that adds or drops dimensions of 1 into the convolution behind it, as
+/// Conv1D of TFLite has it: the Reshape comes first. Each is the only user of the one before.
+class ReshapedPads {
+ public:
+  explicit ReshapedPads(Graph& graph) : g_(graph), uses_(count_uses(graph)), producer_(graph.values.size(), -1) {
+    for (size_t k = 0; k < g_.nodes.size(); ++k)
+      for (const ValueId id : g_.nodes[k].outputs)
+        if (id != kNoValue) producer_[static_cast<size_t>(id)] = static_cast<int>(k);
+  }
+  void fold(Node& conv) {
+    Node* reshape = producer(conv, Op::kReshape);
+    const Node* pad = reshape ? producer(*reshape, Op::kPad) : nullptr;
+    if (!pad || !pads_with_zeros(g_, *pad)) return;
+    const ValueType &x = g_.value(pad->inputs[0]).type, &y = g_.value(pad->outputs[0]).type;
+    const ValueType& to = g_.value(reshape->outputs[0]).type;
+    if (!x.is_static() || !y.is_static() || !to.is_static()) return;
+    const auto added = border(g_, *pad, y.shape.rank());
+    const auto axes = added ? without_ones(y.shape, to.shape) : std::nullopt;
+    if (!axes) return;
+    const auto rank = static_cast<size_t>(to.shape.rank());
+    std::vector<int64_t> moved(2 * rank, 0);
+    Shape shape = to.shape;
+    for (size_t i = 0; i < axes->size(); ++i) {
+      const int axis = (*axes)[i];
+      if (axis < 0 && (*added)[i] + (*added)[i + axes->size()] > 0) return;
+      if (axis < 0) continue;
+      shape[axis] = x.shape[static_cast<int>(i)];
+      moved[static_cast<size_t>(axis)] = (*added)[i];
+      moved[static_cast<size_t>(axis) + rank] = (*added)[i + axes->size()];
+    }
+    AttrsPtr attrs = with_border(static_cast<const ConvAttrs&>(*conv.attrs), g_.value(conv.inputs[1]).type, moved);
+    if (!attrs) return;
+    const ValueType type = ValueType::tensor(to.dtype, shape, to.quant);  // values move as some are added
+    conv.attrs = std::move(attrs);
+    conv.origin = pad->origin + "+" + conv.origin;
+    reshape->inputs[0] = pad->inputs[0];
+    reshape->inputs[1] = add_constant(shape);
+    reshape->outputs[0] = conv.inputs[0] = add_value({.type = type});
+  }
+
+ private:
+  /// The node of that operator that makes input 0 of `n` and is read by nothing else.
+  Node* producer(const Node& n, Op op) {
+    const ValueId x = n.inputs[0];
+    const int k = x == kNoValue || uses_[static_cast<size_t>(x)] != 1 ? -1 : producer_[static_cast<size_t>(x)];
+    return k >= 0 && g_.nodes[static_cast<size_t>(k)].op == op ? &g_.nodes[static_cast<size_t>(k)] : nullptr;
+  }
+  ValueId add_value(Value value) {
+    uses_.push_back(1);
+    producer_.push_back(-1);
+    return g_.add_value(std::move(value));
+  }
+  ValueId add_constant(const Shape& shape) {
+    const std::vector<int64_t> dims(shape.begin(), shape.begin() + shape.rank());
+    auto t = std::make_shared<Tensor>(Tensor::from<int64_t>(DType::kI64, {shape.rank()}, dims));
+    const ValueType type = ValueType::tensor(t->dtype(), t->shape());
+    return add_value({.type = type, .constant = std::move(t)});
+  }
+
+  Graph& g_;
+  std::vector<int> uses_, producer_;
+};
+
 }  // namespace
 
 void fuse_pads(Graph& graph) {
+  ReshapedPads reshaped(graph);
+  for (Node& n : graph.nodes)
+    if (n.op == Op::kConv) reshaped.fold(n);
   fuse_into_producers(graph, [&](const Node& before, const Node& n) -> std::optional<Node> {
     if (before.op != Op::kPad || n.op != Op::kConv) return std::nullopt;
     const ValueType& y = graph.value(n.inputs[0]).type;
     if (!y.ranked || !pads_with_zeros(graph, before)) return std::nullopt;
     const auto added = border(graph, before, y.shape.rank());
-    AttrsPtr attrs = added ? with_border(static_cast<const ConvAttrs&>(*n.attrs), *added) : nullptr;
+    AttrsPtr attrs =
+        added ? with_border(static_cast<const ConvAttrs&>(*n.attrs), graph.value(n.inputs[1]).type, *added) : nullptr;
     if (!attrs) return std::nullopt;
     Node fused = n;
     fused.attrs = std::move(attrs);

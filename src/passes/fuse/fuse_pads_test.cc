@@ -95,5 +95,69 @@ TEST(FusePads, OtherValuesStay) {
   check({.quantized = true, .channels_last = true, .value = 0}, false);
 }
 
+/// Pad, Reshape of lines to images of one line, convolution, as Conv1D of TFLite has it.
+Result<Tensor> run_lines(bool quantized, const std::vector<int64_t>& pads, int64_t dilation, bool apart, bool fuses) {
+  auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const DType t = quantized ? DType::kI8 : DType::kF32;
+  const auto params = [&](float scale, int32_t zero) { return quantized ? test::per_tensor(scale, zero) : QuantPtr(); };
+  Tensor x = random_tensor(t, {1, 50, 6}, -100, 100, 1);
+  x.set_quant(params(0.5f, 7));
+  Tensor w = random_tensor(t, {5, 1, 3, 6}, -100, 100, 2);
+  w.set_quant(params(0.25f, 0));
+  const auto integers = [&](const std::vector<int64_t>& v) {
+    return b.constant("", Tensor::from<int64_t>(DType::kI64, {static_cast<int64_t>(v.size())}, v));
+  };
+  PadAttrs pad;
+  pad.pairs = true;
+  ConvAttrs conv;
+  conv.layout = Layout::kChannelsLast;
+  conv.filter = FilterLayout::kOSI;
+  conv.dilations = {1, dilation};
+  conv.auto_pad = AutoPad::kValid;
+  const int64_t length = 50 + pads[2] + pads[3];
+  const ValueId padded = b.value("", {}), image = b.value("", {}), y = b.value("", {});
+  b.graph().values[static_cast<size_t>(y)].type = ValueType::tensor(t);
+  b.graph().values[static_cast<size_t>(y)].type.quant = params(40.f, -3);
+  const ValueId in = b.input("x", ValueType::tensor(t, x.shape(), params(0.5f, 7)));
+  const ValueId value = b.constant("", random_tensor(t, Shape{}, quantized ? 7 : 0, quantized ? 7 : 0, 3));
+  SMELT_TRY(b.node_to(Op::kPad, make_attrs<PadAttrs>(pad), {in, integers(pads), value}, {padded}));
+  SMELT_TRY(b.node_to(Op::kReshape, make_attrs<ReshapeAttrs>(), {padded, integers({1, 1, length, 6})}, {image}));
+  SMELT_TRY(b.node_to(Op::kConv, make_attrs<ConvAttrs>(conv), {image, b.constant("", w)}, {y}));
+  b.graph().outputs = {y};
+  if (apart) b.graph().outputs.push_back(image);
+  SMELT_TRY(verify(*module));
+  SessionOptions options;
+  options.profile = true;
+  SMELT_ASSIGN(Session session, Session::create(ModelAccess::make(module), options));
+  SMELT_ASSIGN(std::vector<Datum> results, session.run(std::vector<Datum>{x}));
+  bool pads_alone = false;
+  for (const ProfileEntry& e : session.profile()) pads_alone = pads_alone || e.op == "Pad";
+  EXPECT_EQ(pads_alone, !fuses);
+  return results[0].tensor;
+}
+
+TEST(FusePads, BeforeAReshapeThatAddsADimension) {
+  for (const bool quantized : {false, true})
+    for (const int64_t dilation : {1, 20}) {
+      const std::vector<int64_t> causal = {0, 0, 2 * dilation, 0, 0, 0};
+      const auto want = run_lines(quantized, causal, dilation, true, false);
+      const auto got = run_lines(quantized, causal, dilation, false, true);
+      ASSERT_TRUE(want.ok()) << want.error().message();
+      ASSERT_TRUE(got.ok()) << got.error().message();
+      ASSERT_EQ(want->shape(), got->shape());
+      for (int64_t i = 0; i < want->elements(); ++i)
+        ASSERT_NEAR(get_double(*want, i), get_double(*got, i), quantized ? 0 : 0.05) << "element " << i;
+    }
+}
+
+TEST(FusePads, MoreThanTheFilterSeesStays) {
+  ASSERT_TRUE(run_lines(false, {0, 0, 17, 0, 0, 0}, 1, false, false).ok());
+  ASSERT_TRUE(run_lines(false, {0, 0, 0, 16, 0, 0}, 1, false, true).ok());
+}
+
 }  // namespace
 }  // namespace smelt
