@@ -273,7 +273,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace smelt {
 namespace {
-constexpr int64_t kGrain = 64 * 1024;  // bytes that a thread takes at once
+constexpr int64_t kGrain = 64 * 1024;  // bytes, at most, that one thread copies alone
 constexpr int64_t kPart = 128;         // elements of a transposition's longer side, at least, that a thread takes
 }  // namespace
 
@@ -313,7 +313,7 @@ PreparedCopy::PreparedCopy(StridedCopy copy, int64_t unit, Isa isa) {
     const auto d = static_cast<size_t>(transposed);
     b = {copy.dims[d], copy.dims.back(), unit, copy.out_strides[d], copy.in_strides.back(), unit, unit};
     copy_block_ = SMELT_FOR_LEVEL(isa, choose_transpose_of)(b);
-    parts_ = std::clamp<int64_t>(b.rows * b.columns * unit / kGrain, 1, std::max(b.rows, b.columns) / kPart + 1);
+    shortest_ = kPart;
     copy.erase_dim(copy.dims.size() - 1);
     copy.erase_dim(d);
   } else if (small && copy.dims.size() >= 1 && (copy.dims.size() >= 2 || copy.in_strides.back() == 0)) {
@@ -340,18 +340,17 @@ PreparedCopy::PreparedCopy(StridedCopy copy, int64_t unit, Isa isa) {
   for (int64_t d : dims_) outer_ *= d;
 }
 
-CopyBlock PreparedCopy::part(int64_t i, int64_t& x, int64_t& y) const {
+void PreparedCopy::cut(const std::byte* x, std::byte* y, int64_t outer, int64_t begin, int64_t end) const {
+  for (size_t d = dims_.size(); d-- > 0; outer /= dims_[d]) {
+    x += outer % dims_[d] * in_strides_[d];
+    y += outer % dims_[d] * out_strides_[d];
+  }
   CopyBlock b = block_;
-  const bool by_rows = b.rows >= b.columns;
-  int64_t& side = by_rows ? b.rows : b.columns;
-  const int64_t begin = side * i / parts_;
-  side = side * (i + 1) / parts_ - begin;
-  x += begin * (by_rows ? b.unit : b.x_column);
-  y += begin * (by_rows ? b.y_row : b.unit);
-  return b;
+  (by_rows() ? b.rows : b.columns) = end - begin;
+  copy_block_(x + begin * (by_rows() ? b.x_row : b.x_column), y + begin * (by_rows() ? b.y_row : b.y_column), b);
 }
 
-void PreparedCopy::range(const std::byte* x, std::byte* y, const CopyBlock& block, int64_t begin, int64_t end) const {
+void PreparedCopy::range(const std::byte* x, std::byte* y, int64_t begin, int64_t end) const {
   constexpr size_t kMost = 2 * Shape::kMaxRank;
   int64_t index[kMost];  // of dims_.size() entries
   int64_t rest = begin;
@@ -361,7 +360,7 @@ void PreparedCopy::range(const std::byte* x, std::byte* y, const CopyBlock& bloc
     y += index[d] * out_strides_[d];
   }
   for (int64_t i = begin; i < end; ++i) {
-    copy_block_(x, y, block);
+    copy_block_(x, y, block_);
     for (size_t d = dims_.size(); d-- > 0;) {
       x += in_strides_[d];
       y += out_strides_[d];
@@ -373,20 +372,30 @@ void PreparedCopy::range(const std::byte* x, std::byte* y, const CopyBlock& bloc
   }
 }
 
-void PreparedCopy::run(ThreadPool& pool, const std::byte* x, std::byte* y) const {
+void PreparedCopy::run_part(const std::byte* x, std::byte* y, int64_t i, int64_t parts) const {
   x += in_offset_;
   y += out_offset_;
-  const int64_t bytes = std::max<int64_t>(1, block_.rows * block_.columns * block_.unit);
-  if (outer_ * bytes <= kGrain || pool.threads() <= 1) return range(x, y, block_, 0, outer_);
-  if (parts_ == 1)
-    return pool.parallel_for(outer_, std::max<int64_t>(1, kGrain / bytes),
-                             [&](int64_t begin, int64_t end) { range(x, y, block_, begin, end); });
-  pool.parallel_for(outer_ * parts_, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      int64_t x_offset = 0, y_offset = 0;
-      const CopyBlock block = part(i % parts_, x_offset, y_offset);
-      range(x + x_offset, y + y_offset, block, i / parts_, i / parts_ + 1);
-    }
+  // Few blocks are cut, so that parts are about as large each.
+  const int64_t side = by_rows() ? block_.rows : block_.columns, most = std::max<int64_t>(1, side / shortest_);
+  const int64_t cuts = outer_ < 4 * parts ? std::min(ceil_div(4 * parts, outer_), most) : 1, n = outer_ * cuts;
+  const int64_t first = n * i / parts, last = n * (i + 1) / parts;
+  if (cuts == 1) return range(x, y, first, last);
+  for (int64_t at = first; at < last;) {
+    const int64_t outer = at / cuts, end = std::min(last, (outer + 1) * cuts);
+    cut(x, y, outer, side * (at - outer * cuts) / cuts, side * (end - outer * cuts) / cuts);
+    at = end;
+  }
+}
+
+int64_t PreparedCopy::parts(int64_t bytes, int threads) {
+  return threads <= 1 || bytes <= kGrain ? 1 : round_up(ceil_div(bytes, kGrain), int64_t{threads});
+}
+
+void PreparedCopy::run(ThreadPool& pool, const std::byte* x, std::byte* y) const {
+  const int64_t n = parts(bytes(), pool.threads());
+  if (n == 1) return range(x + in_offset_, y + out_offset_, 0, outer_);
+  pool.parallel_for(n, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) run_part(x, y, i, n);
   });
 }
 

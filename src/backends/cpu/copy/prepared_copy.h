@@ -31,15 +31,23 @@ class PreparedCopy {
   /// written do not overlap.
   PreparedCopy(StridedCopy copy, int64_t unit, Isa isa);
   void run(ThreadPool& pool, const std::byte* x, std::byte* y) const;
+  /// Bytes that a run writes.
+  int64_t bytes() const { return outer_ * block_.rows * block_.columns * block_.unit; }
+  /// Copies part i of `parts`, about as large each, in the order of the dimensions.
+  void run_part(const std::byte* x, std::byte* y, int64_t i, int64_t parts) const;
+  /// Parts that threads share a copy of so many bytes in: one, or as many for each of them.
+  static int64_t parts(int64_t bytes, int threads);
 
  private:
-  void range(const std::byte* x, std::byte* y, const CopyBlock& block, int64_t begin, int64_t end) const;
-  /// Part i of parts_ of a transposition; adds the bytes before it to x and y.
-  CopyBlock part(int64_t i, int64_t& x, int64_t& y) const;
+  void range(const std::byte* x, std::byte* y, int64_t begin, int64_t end) const;
+  /// Rows, or columns, [begin, end) of the block number `outer`.
+  void cut(const std::byte* x, std::byte* y, int64_t outer, int64_t begin, int64_t end) const;
+  /// The block's longer side is its rows; threads take apart that side.
+  bool by_rows() const { return block_.rows >= block_.columns; }
   StridedCopy::Ints dims_, in_strides_, out_strides_;  ///< outer dimensions, strides in bytes
   int64_t outer_ = 1, in_offset_ = 0, out_offset_ = 0;
   CopyBlock block_;
-  int64_t parts_ = 1;  ///< of the block that threads may take apart; more than 1 for large transpositions alone
+  int64_t shortest_ = 1;  ///< rows, or columns, that cuts of a block have at least
   CopyBlockFn copy_block_ = nullptr;
 };
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "backends/cpu/copy/prepared_copy.h"
@@ -18,7 +19,9 @@ constexpr size_t kMostCopies = 1024;
 class StridedCopyKernel final : public Kernel {
  public:
   /// Every copy moves elements of `unit` bytes; all.fill is undefined or one such element, for `filled` elements.
-  StridedCopyKernel(StridedCopies all, int64_t unit, int64_t filled, Isa isa) : fill_(std::move(all.fill)) {
+  /// apart: no copy writes what another one writes.
+  StridedCopyKernel(StridedCopies all, int64_t unit, int64_t filled, bool apart, Isa isa)
+      : apart_(apart), fill_(std::move(all.fill)) {
     if (fill_.defined()) {
       StridedCopy repeat;
       repeat.dim(filled, 0, 1);
@@ -37,10 +40,26 @@ class StridedCopyKernel final : public Kernel {
       if (repeat_)
         repeat_->run(ctx.threads(), fill_.data<std::byte>(), y.data<std::byte>());
       else
-        std::memset(y.raw(), 0, y.bytes());
+        ctx.threads().parallel_for(static_cast<int64_t>(y.bytes()), kZeroedAtOnce,
+                                   [to = y.data<std::byte>()](int64_t begin, int64_t end) {
+                                     std::memset(to + begin, 0, static_cast<size_t>(end - begin));
+                                   });
     }
-    for (const Step& s : steps_)
-      s.copy.run(ctx.threads(), ctx.input(s.input).data<std::byte>(), ctx.output(s.output).data<std::byte>());
+    const auto copy = [&](const Step& s, int64_t part, int64_t parts) {
+      s.copy.run_part(ctx.input(s.input).data<std::byte>(), ctx.output(s.output).data<std::byte>(), part, parts);
+    };
+    // Where no copy writes what another one does, each thread does its part of all.
+    const size_t together = apart_ ? steps_.size() : 1;
+    for (size_t first = 0; first < steps_.size(); first += together) {
+      const std::span<const Step> steps(steps_.data() + first, together);
+      int64_t bytes = 0;
+      for (const Step& s : steps) bytes += s.copy.bytes();
+      const int64_t parts = PreparedCopy::parts(bytes, ctx.threads().threads());
+      ctx.threads().parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          for (const Step& s : steps) copy(s, i, parts);
+      });
+    }
     return Ok();
   }
 
@@ -49,7 +68,9 @@ class StridedCopyKernel final : public Kernel {
     int input, output;
     PreparedCopy copy;
   };
+  static constexpr int64_t kZeroedAtOnce = 64 * 1024;  ///< bytes that a thread takes
   std::vector<Step> steps_;
+  bool apart_;  ///< no step writes what another one writes
   Tensor fill_;
   std::optional<PreparedCopy> repeat_;  ///< of a fill that is not all zeros
 };
@@ -68,7 +89,8 @@ std::unique_ptr<Kernel> make_strided_copy(const KernelSpec& spec) {
   }
   if (unit <= 0) return nullptr;
   const int64_t filled = all->fill.defined() ? spec.outputs[0].shape.elements() : 0;
-  return std::make_unique<StridedCopyKernel>(std::move(*all), unit, filled, spec.isa);
+  const bool apart = spec.node.op == Op::kConcat || spec.node.op == Op::kSplit;
+  return std::make_unique<StridedCopyKernel>(std::move(*all), unit, filled, apart, spec.isa);
 }
 
 }  // namespace smelt

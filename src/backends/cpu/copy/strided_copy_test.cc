@@ -155,6 +155,23 @@ TEST(StridedCopy, Joins) {
   }
 }
 
+// Threads share large copies: blocks, or the rows and columns of few blocks.
+TEST(StridedCopy, Threads) {
+  const auto check = [](const char* label, Op op, AttrsPtr attrs, std::vector<Tensor> inputs) {
+    OpCase c{label, op, std::move(attrs), std::move(inputs), {}};
+    for (size_t i = op == Op::kConcat ? c.inputs.size() : 1; i < c.inputs.size(); ++i) c.constants.push_back(i);
+    c.threaded = true;
+    check_on_cpu(c, "strided_copy");
+  };
+  const auto image = [](const Shape& shape) { return counted(DType::kF32, shape); };
+  check("channels", Op::kConcat, make_attrs<AxisAttrs>(3),
+        {image({1, 17, 17, 40}), image({1, 17, 17, 131}), image({1, 17, 17, 3})});
+  check("lines", Op::kConcat, make_attrs<AxisAttrs>(1), {image({3, 5, 2000}), image({3, 4, 2000})});
+  check("border", Op::kPad, make_attrs<PadAttrs>(), {image({1, 301, 70}), numbers({0, 7, 0, 0, 2, 0})});
+  check("twice", Op::kTile, make_attrs<NoAttrs>(), {image({5, 7000}), numbers({2, 3})});
+  check("reversed", Op::kReverse, make_attrs<NoAttrs>(), {image({3, 9001}), numbers({1})});
+}
+
 TEST(StridedCopy, Blocks) {
   for (bool to_depth : {false, true})
     for (bool crd : {false, true})
