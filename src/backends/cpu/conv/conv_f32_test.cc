@@ -85,11 +85,12 @@ TEST(ConvBf16, RoundedOperands) {
   }
 }
 
-// Padding along the line alone: segments of pixels that see the same taps.
+// Padding along the line alone: segments of pixels that see the same taps, which threads share.
 TEST(ConvF32, SingleLines) {
-  for (const ConvRow& r : {ConvRow{1, 40, 1, 50, 64, 1, 3, 1, 1, 1, 1, ActKind::kRelu},
-                           ConvRow{2, 12, 1, 301, 18, 1, 5, 1, 60, 120, 3}, ConvRow{1, 33, 1, 77, 40, 1, 4, 2, 2, 3, 1},
-                           ConvRow{1, 150, 1, 120, 200, 1, 3, 1, 32, 32, 1, ActKind::kTanh}}) {
+  for (const ConvRow& r :
+       {ConvRow{1, 40, 1, 50, 64, 1, 3, 1, 1, 1, 1, ActKind::kRelu}, ConvRow{2, 12, 1, 301, 18, 1, 5, 1, 60, 120, 3},
+        ConvRow{1, 33, 1, 77, 40, 1, 4, 2, 2, 3, 1}, ConvRow{1, 150, 1, 120, 200, 1, 3, 1, 32, 32, 1, ActKind::kTanh},
+        ConvRow{1, 16, 1, 200, 24, 1, 3, 1, 64, 128, 1, ActKind::kRelu}}) {
     OpCase c = conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI);
     auto attrs = std::make_shared<ConvAttrs>(static_cast<const ConvAttrs&>(*c.attrs));
     attrs->pads = {0, r.pad, 0, r.pad};

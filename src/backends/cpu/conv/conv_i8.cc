@@ -117,12 +117,12 @@ class ConvI8 final : public Kernel {
                     });
       return;
     }
-    // Threads get as many tiles each, in blocks.
-    const int64_t mr = gemm_.mr, tiles = (g_.out_pixels() + mr - 1) / mr, slots = std::min(threads_, tiles);
+    // Threads get as many pixels each, in blocks.
+    const int64_t n = g_.out_pixels(), slots = std::min(threads_, ceil_div(n, gemm_.mr));
     pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot) {
-        const int64_t last = std::min(tiles * (slot + 1) / slots * mr, g_.out_pixels());
-        for (int64_t first = tiles * slot / slots * mr; first < last; first += block_)
+        const int64_t last = n * (slot + 1) / slots;
+        for (int64_t first = n * slot / slots; first < last; first += block_)
           block(x, y, first, std::min(first + block_, last), scratch + slot * workspace_);
       }
     });

@@ -132,5 +132,17 @@ TEST(ConvI8, DepthwiseChannelsFirst) {
         "depthwise_i8");
 }
 
+// Threads share the pixels of a line, and fill what they see of it.
+TEST(ConvI8, SingleLines) {
+  for (const QConvRow& r :
+       {QConvRow{2, 24, 1, 150, 40, 1, 3, 1, 16, 32, 1}, QConvRow{2, 12, 1, 99, 18, 1, 5, 2, 1, 3, 3}}) {
+    OpCase c = conv_case(r, kQuantizedImages[0], Layout::kChannelsLast, FilterLayout::kOSI, Rounding::kFloatHalfEven);
+    auto attrs = std::make_shared<ConvAttrs>(static_cast<const ConvAttrs&>(*c.attrs));
+    attrs->pads = {0, r.pad, 0, 0};
+    c.attrs = attrs;
+    check_on_cpu(c, "conv_i8");
+  }
+}
+
 }  // namespace
 }  // namespace smelt

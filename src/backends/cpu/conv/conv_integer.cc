@@ -65,9 +65,8 @@ class ConvIntegerKernel final : public Kernel {
     lda_ = gemm_.a_row_bytes(g.k());
     block_ = gemm_.block_rows(g.out_pixels(), g.k());
     if (threads_ > 1) {
-      // As many blocks for each.
-      const int64_t blocks = round_up(ceil_div(g.out_pixels(), block_), threads_);
-      block_ = round_up(ceil_div(g.out_pixels(), blocks), gemm_.mr);
+      // As many blocks for each, of one size: the product makes tiles of one height of any number of rows.
+      block_ = ceil_div(g.out_pixels(), round_up(ceil_div(g.out_pixels(), block_), threads_));
     }
     patches_ = padded_bytes(block_ * lda_ + kPatchSlack);
     raw_ = g.pointwise() || gemm_.bytes ? 0 : padded_bytes(block_ * lda_ / 2 + kPatchSlack);

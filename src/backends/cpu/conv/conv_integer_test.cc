@@ -57,6 +57,20 @@ TEST(ConvDynamicQuant, SymmetricAndAsymmetric) {
                    r.groups == r.c_in ? "depthwise_dynamic_quant" : "conv_dynamic_quant", {1e-6, 1e-6});
 }
 
+// Threads share the pixels of a line, and fill what they see of it.
+TEST(ConvDynamicQuant, SingleLines) {
+  for (const int64_t dilation : {1, 16})
+    for (const int64_t batch : {1, 2}) {
+      OpCase c = dynamic_quant_case({batch, 24, 1, 150, 40, 3, 1, 0, 1}, false);
+      auto a = std::make_shared<ConvAttrs>(static_cast<const ConvAttrs&>(*c.attrs));
+      a->dilations = {1, dilation};
+      a->pads = {1, 2 * dilation, 1, 0};
+      c.attrs = a;
+      c.label += Cat(" dilation ", dilation);
+      check_on_cpu(c, "conv_dynamic_quant", {1e-6, 1e-6});
+    }
+}
+
 // Images of zeros alone, or with an infinite number or NaN, before one of others.
 TEST(ConvDynamicQuant, ImagesThatHaveNoScale) {
   for (const bool asymmetric : {false, true})

@@ -56,6 +56,7 @@ class ConvLineBuffer {
         uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
         rows_.clear(workspace);
         for (int64_t i = n * slot / slots; i < n * (slot + 1) / slots; ++i) {
+          if (parts > 1) rows_.clear(workspace);  // of another part it holds other pixels
           const int64_t part = i % parts, first = tiles * part / parts, last = tiles * (part + 1) / parts;
           line(load, x_signed, outside, i / parts, first * height_, std::min(last * height_, g_.out[2]), packed,
                workspace, done);
@@ -95,7 +96,8 @@ class ConvLineBuffer {
     for (int64_t kz = 0; kz < g_.kernel[0]; ++kz)
       for (int64_t ky = 0; ky < g_.kernel[1]; ++ky) {
         const uint8_t* row =
-            rows_.row_from(load, outside, z0 + kz * g_.dilation[0], y0 + ky * g_.dilation[1], workspace);
+            rows_.row_from(load, outside, z0 + kz * g_.dilation[0], y0 + ky * g_.dilation[1], workspace,
+                           begin * g_.stride[2], (end - 1) * g_.stride[2] + (g_.kernel[2] - 1) * g_.dilation[2] + 1);
         for (const int64_t offset : offsets_) starts[n++] = row + offset;
       }
     const int64_t step = g_.stride[2] * g_.all_in(), nr = gemm_.nr(), first = index * g_.out[2];

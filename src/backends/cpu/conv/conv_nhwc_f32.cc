@@ -82,7 +82,7 @@ struct LineShape {
   static constexpr int64_t kNarrowest = 4;  ///< shorter lines make low tiles
 };
 
-/// Pixels of an output line that see the same taps.
+/// Pixels of an output line, or of a part of one, that see the same taps.
 struct Segment {
   int64_t line, first, count;
   std::vector<ptrdiff_t> at, b_rows;  ///< of the taps, as in GemmRuns, `at` from the image's begin
@@ -139,6 +139,23 @@ std::vector<Segment> segments_of(const ConvShape& g, int64_t mr) {
   return sum * 100 < g.out[1] * cost(g.out[2], g.taps()) * percent ? segments : std::vector<Segment>();
 }
 
+/// The segments, cut where a part of a line ends: each line has `parts` of `pixels` at most, which take its place in
+/// Segment::line.
+std::vector<Segment> cut_lines(const std::vector<Segment>& segments, const ConvShape& g, int64_t parts,
+                               int64_t pixels) {
+  std::vector<Segment> cut;
+  for (const Segment& s : segments)
+    for (int64_t part = s.first / pixels; part * pixels < s.first + s.count; ++part) {
+      Segment rest = s;
+      rest.line = s.line * parts + part;
+      rest.first = std::max(s.first, part * pixels);
+      rest.count = std::min(s.first + s.count, (part + 1) * pixels) - rest.first;
+      for (ptrdiff_t& at : rest.at) at += (rest.first - s.first) * g.stride[2] * g.all_in();
+      cut.push_back(std::move(rest));
+    }
+  return cut;
+}
+
 struct ConvNhwcKey {
   FilterKey filter;
   const GemmF32* gemm;
@@ -173,8 +190,18 @@ class ConvNhwcF32 final : public Kernel {
     if (g.pointwise()) block_ = std::max<int64_t>(block_, g.out_pixels() / gemm.mr + 1);
     lines_ = LineShape::make(g, gemm.mr);
     segments_ = segments_of(g, gemm.mr);
-    if (!segments_.empty()) lines_ = {.use = true, .lines = g.out[1]};
-    plane_ = lines_.use ? g.out[1] : (g.out_pixels() + gemm.mr - 1) / gemm.mr;
+    part_ = g.out[2];
+    if (!segments_.empty()) {
+      // Threads share the pixels of a line where lines are fewer.
+      part_ = round_up(ceil_div(g.out[2], ceil_div(threads_, g.batch * g.out[1])), gemm.mr);
+      parts_ = ceil_div(g.out[2], part_);
+      if (parts_ > 1) segments_ = cut_lines(segments_, g, parts_, part_);
+      lines_ = {.use = true, .lines = g.out[1] * parts_};
+    }
+    tile_ = gemm.mr;
+    if (const int64_t tiles = ceil_div(g.out_pixels(), tile_); threads_ > 1 && tiles < 8 * threads_)
+      tile_ = ceil_div(g.out_pixels(), round_up(tiles, threads_));  // as many for each thread, of one size
+    plane_ = lines_.use ? g.out[1] * parts_ : ceil_div(g.out_pixels(), tile_);
     units_ = g.batch * plane_ * (lines_.use ? g.out[0] : 1);
     by_panels_ = shares_panels();
   }
@@ -239,18 +266,20 @@ class ConvNhwcF32 final : public Kernel {
     const int64_t floats = lines_.use ? lines_.slice_floats(g_) : block_ * gemm_.mr * g_.k() + kPatchSlack;
     return round_up(floats, 16);
   }
-  /// Threads share the filters and all see the whole image: there are more filters than image, or too few pixels to
-  /// share.
+  /// Threads share the filters and all see the whole image: there are more filters than image, and more than stay in a
+  /// thread's level-2 cache, or too few pixels to share. Where they share pixels, what the next node reads is near.
   bool shares_panels() const {
     const int64_t panels = gemm_.panels(g_.c_out);
     if (threads_ <= 1 || g_.groups > 1 || panels < threads_) return false;
     const auto largest = [&](int64_t n) {
       return static_cast<double>((n + threads_ - 1) / threads_) / static_cast<double>(n);
     };
-    const bool larger = g_.c_out * g_.k() > g_.batch * g_.in_pixels() * g_.c_in;
+    constexpr int64_t kNear = 64 * 1024;  // floats
+    const bool larger = g_.c_out * g_.k() > std::max(kNear, g_.batch * g_.in_pixels() * g_.c_in);
     return largest(panels) < largest(units_) * (larger ? 1.1 : 0.8);
   }
-  /// Lines, or tiles of pixels, [first, last) of those of all images, in chunks that stay in the level-2 cache.
+  /// Lines, parts of lines, or tiles of pixels, [first, last) of those of all images, in chunks that stay in the
+  /// level-2 cache.
   void units(const Run& run, int64_t first, int64_t last, Panels panels, float* workspace) const {
     for (int64_t n = 0; first < last; first += n) {
       const int64_t at = first % plane_, left = std::min(last - first, plane_ - at);
@@ -292,7 +321,7 @@ class ConvNhwcF32 final : public Kernel {
     (*run.epilogue)(y + column, pixels, g_.groups > 1 ? g_.all_out() : end - column, g_.all_out());
   }
   void block(const Run& run, int64_t image, int64_t tile, int64_t tiles, Panels panels, float* scratch) const {
-    const int64_t first = tile * gemm_.mr, last = std::min(first + tiles * gemm_.mr, g_.out_pixels());
+    const int64_t first = tile * tile_, last = std::min(first + tiles * tile_, g_.out_pixels());
     const int64_t packed_group = gemm_.packed_size(g_.k(), g_.c_out);
     const Bounds bounds = activation_bounds(act_);
     const float* from = run.x + image * g_.in_pixels() * g_.all_in();
@@ -338,7 +367,7 @@ class ConvNhwcF32 final : public Kernel {
     finish(run, to, count * g_.out[2], panels);
   }
 
-  /// So many output lines of an image from `first` on; run: of the image.
+  /// So many parts of output lines of an image from `first` on; run: of the image.
   void segments(const Run& run, int64_t first, int64_t count, Panels panels) const {
     const Bounds bounds = activation_bounds(act_);
     const int64_t packed_group = gemm_.packed_size(g_.k(), g_.c_out);
@@ -346,13 +375,16 @@ class ConvNhwcF32 final : public Kernel {
       for (int64_t p = panels.first; p < panels.last; ++p)
         for (const Segment& s : segments_) {
           if (s.line < first || s.line >= first + count) continue;
-          float* to = run.y + (s.line * g_.out[2] + s.first) * g_.all_out() + group * g_.c_out;
+          float* to = run.y + (s.line / parts_ * g_.out[2] + s.first) * g_.all_out() + group * g_.c_out;
           gemm_.product({run.x + group * g_.c_in, to, g_.stride[2] * g_.all_in(), g_.all_out(), s.count}, s.runs(g_),
                         g_.k(), g_.c_out, packed_->data<float>() + group * packed_group, p, p + 1, nullptr, bounds.lo,
                         bounds.hi);
         }
-    finish(run, run.y + first * g_.out[2] * g_.all_out(), count * g_.out[2], panels);
+    const int64_t begin = first_pixel(first);
+    finish(run, run.y + begin * g_.all_out(), first_pixel(first + count) - begin, panels);
   }
+  /// Of a part of an output line.
+  int64_t first_pixel(int64_t part) const { return part / parts_ * g_.out[2] + part % parts_ * part_; }
 
   ConvShape g_;       ///< in words
   int64_t channels_;  ///< of one group's input
@@ -362,7 +394,9 @@ class ConvNhwcF32 final : public Kernel {
   Activation act_;
   EpilogueF32 epilogue_;
   int64_t threads_, block_ = 1;    ///< tiles that are worked on at once
-  int64_t plane_ = 1, units_ = 1;  ///< lines or tiles of a plane, or of an image; of all
+  int64_t tile_ = 1;               ///< pixels of a tile
+  int64_t parts_ = 1, part_ = 1;   ///< of an output line by segments; the pixels of all but the last
+  int64_t plane_ = 1, units_ = 1;  ///< lines, their parts or tiles of a plane, or of an image; of all
   bool by_panels_ = false;
   Packed packed_;
 };

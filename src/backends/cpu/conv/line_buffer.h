@@ -48,14 +48,15 @@ class LineBuffer {
   }
   /// Row y of depth z of an image, between pixels of `outside`. load(at, pixels, to) writes pixels of the image side by
   /// side, the first from element `at` on, a stride apart where they are split. Precondition: the rows asked for since
-  /// clear() lie in windows in order.
+  /// clear() lie in windows in order. Not split, only pixels [begin, end) of the row, padding included, are there.
   template <class Load>
-  const uint8_t* row_from(Load&& load, const uint8_t* outside, int64_t z, int64_t y, uint8_t* workspace) const {
+  const uint8_t* row_from(Load&& load, const uint8_t* outside, int64_t z, int64_t y, uint8_t* workspace, int64_t begin,
+                          int64_t end) const {
     if (z < 0 || z >= g_.in[0] || y < 0 || y >= g_.in[1]) return outside;
     const int64_t slot = (z & (lines_[0] - 1)) * lines_[1] + (y & (lines_[1] - 1)), line = z * g_.in[1] + y;
     uint8_t* to = workspace + tags_ + slot * bytes_;
     auto& tag = reinterpret_cast<int64_t*>(workspace)[slot];
-    if (tag != line) fill(load, line * g_.in[2] * g_.all_in(), *outside, to);
+    if (tag != line) fill(load, line * g_.in[2] * g_.all_in(), *outside, to, begin, end);
     tag = line;
     return to;
   }
@@ -68,23 +69,24 @@ class LineBuffer {
       else
         std::memcpy(to, x + at, static_cast<size_t>(pixels * c));
     };
-    return row_from(load, outside, z, y, workspace);
+    return row_from(load, outside, z, y, workspace, 0, pixels_);
   }
 
  private:
   static constexpr int64_t kMost = int64_t{1} << 22;  ///< bytes of a thread's rows
+  /// Pixels [begin, end) of each part of a row.
   template <class Load>
-  void fill(Load&& load, int64_t from, uint8_t zero, uint8_t* to) const {
+  void fill(Load&& load, int64_t from, uint8_t zero, uint8_t* to, int64_t begin, int64_t end) const {
     const int64_t c = g_.all_in();
+    end = std::min(end, pixels_);
     for (int64_t part = 0; part < parts_; ++part, to += pixels_ * c) {
       // Pixel i of the part is pixel i * parts + part - pad of the image.
       const int64_t shift = part - g_.pad[2];
-      const int64_t first = std::clamp<int64_t>(shift >= 0 ? 0 : (-shift + parts_ - 1) / parts_, 0, pixels_);
-      const int64_t last =
-          shift >= g_.in[2] ? first : std::clamp((g_.in[2] - shift + parts_ - 1) / parts_, first, pixels_);
-      std::memset(to, zero, static_cast<size_t>(first * c));
+      const int64_t first = std::clamp<int64_t>(shift >= 0 ? 0 : (-shift + parts_ - 1) / parts_, begin, end);
+      const int64_t last = shift >= g_.in[2] ? first : std::clamp((g_.in[2] - shift + parts_ - 1) / parts_, first, end);
+      std::memset(to + begin * c, zero, static_cast<size_t>((first - begin) * c));
       load(from + (first * parts_ + shift) * c, last - first, to + first * c);
-      std::memset(to + last * c, zero, static_cast<size_t>((pixels_ - last) * c));
+      std::memset(to + last * c, zero, static_cast<size_t>((end - last) * c));
     }
   }
 
