@@ -27,20 +27,45 @@ void hand_over(void* /*p*/) {}
 void take_over(void* /*p*/) {}
 #endif
 
+/// Chunk i of [0, n) begins at begin(i).
+struct Chunking {
+  int64_t n, grain, chunks;
+  int64_t unit = 0;  ///< chunks begin at its multiples; 0: at multiples of `grain`
+
+  int64_t begin(int64_t i) const {
+    if (i >= chunks) return n;
+    return unit == 0 ? i * grain : (n / chunks * i + n % chunks * i / chunks) / unit * unit;
+  }
+  static Chunking make(int64_t n, int64_t grain, int64_t threads, bool fixed) {
+    grain = std::max<int64_t>(grain, 1);
+    Chunking c{n, grain, (n - 1) / grain + 1};
+    if (fixed) return c;
+    // As many for each thread, of about one size: neighbouring operators then share their values likewise, and most of
+    // what a thread reads it wrote itself.
+    const int64_t chunks = (c.chunks + threads - 1) / threads * threads, unit = std::min<int64_t>(grain & -grain, 64);
+    if (n / chunks < 4 * unit && (unit > 1 || n < chunks)) return c;
+    c.chunks = chunks;
+    c.unit = unit;
+    return c;
+  }
+};
+
 struct Job {
   void (*call)(void*, int64_t, int64_t);
   void* body;
+  Chunking chunking;
   std::atomic_flag failed = {};
   std::exception_ptr error;  ///< of the first chunk that threw: exceptions can't pass through pthreadpool's C code
 };
 
-void tile(void* context, size_t start, size_t count) {
+void chunk(void* context, size_t index) {
   auto* job = static_cast<Job*>(context);
   take_over(job);
   const bool outer = inside_parallel;
   inside_parallel = true;
   try {
-    job->call(job->body, static_cast<int64_t>(start), static_cast<int64_t>(start + count));
+    const auto i = static_cast<int64_t>(index);
+    job->call(job->body, job->chunking.begin(i), job->chunking.begin(i + 1));
   } catch (...) {
     if (!job->failed.test_and_set()) job->error = std::current_exception();
   }
@@ -68,10 +93,9 @@ void ThreadPool::run(int64_t n, int64_t grain, void (*call)(void*, int64_t, int6
     for (int64_t begin = 0; begin < n; begin += step) call(body, begin, std::min(begin + step, n));
     return;
   }
-  Job job{call, body, {}, nullptr};
+  Job job{call, body, Chunking::make(n, grain, threads_, chunks_ == Chunks::kFixed), {}, nullptr};
   hand_over(&job);
-  pthreadpool_parallelize_1d_tile_1d(pool, tile, &job, static_cast<size_t>(n),
-                                     static_cast<size_t>(std::max<int64_t>(grain, 1)), 0);
+  pthreadpool_parallelize_1d(pool, chunk, &job, static_cast<size_t>(job.chunking.chunks), 0);
   take_over(&job);
   if (job.error) std::rethrow_exception(job.error);
 }

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <new>
+#include <tuple>
 #include <vector>
 
 namespace smelt {
@@ -19,6 +20,25 @@ TEST(ThreadPool, EveryIndexComesOnce) {
       });
       for (const auto& s : seen) EXPECT_EQ(s, 1);
     }
+  }
+}
+
+TEST(ThreadPool, ChunksAreAboutAsLargeAndBeginAtMultiplesOfTheGrainsPowerOfTwo) {
+  ThreadPool pool(2);
+  for (const auto& [n, grain, chunks, smallest, unit] :
+       {std::tuple<int64_t, int64_t, int, int64_t, int64_t>{25, 3, 10, 2, 1},
+        {100000, 16384, 8, 12480, 64},
+        {3, 1, 3, 1, 1},
+        {25, 8, 4, 1, 8},
+        {1000, 300, 4, 248, 4}}) {
+    std::atomic<int> seen = 0;
+    pool.parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+      ++seen;
+      EXPECT_EQ(begin % unit, 0) << n;
+      EXPECT_GE(end - begin, smallest) << n;
+      EXPECT_LE(end - begin, grain) << n;
+    });
+    EXPECT_EQ(seen, chunks) << n;
   }
 }
 

@@ -11,6 +11,7 @@
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vectors-inl.h"
+#include "base/checked.h"
 #include "ops/conv/conv_shape.h"
 
 #ifndef SMELT_CPU_DEPTHWISE_F32
@@ -257,7 +258,10 @@ class DepthwiseNhwcF32 final : public Kernel {
     const float* base = packed_->data<float>();
     const DepthwiseFilter filter{base, base + stride_, stride_, bounds.lo, bounds.hi};
     const int64_t rows = g_.batch * g_.out[1], threads = ctx.threads().threads();
-    ctx.threads().parallel_for(rows, std::max<int64_t>(1, rows / (threads * 4)), [&](int64_t begin, int64_t end) {
+    constexpr double kChunk = 1 << 16;  // multiply-adds worth a chunk of its own
+    const double work = static_cast<double>(rows * g_.out[2] * g_.taps()) * static_cast<double>(g_.all_out());
+    const int64_t chunks = std::clamp(static_cast<int64_t>(std::min(work / kChunk, 1e6)), threads, threads * 4);
+    ctx.threads().parallel_for(rows, ceil_div(rows, chunks), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         float* to = y + r * g_.out[2] * g_.all_out();
         row_(g_, x + r / g_.out[1] * g_.in_pixels() * g_.all_in(), filter, r % g_.out[1], to);
