@@ -23,8 +23,7 @@ bool grouped(const Node& node) { return node.op == Op::kConv && static_cast<cons
 
 double estimated_time(const Node& node, std::span<const ValueType> inputs, std::span<const ValueType> outputs,
                       Isa isa) {
-  // A nanosecond; kOther: of an element.
-  constexpr double kBytes = 30, kProducts = 60, kByteProducts = 180, kGroupedProducts = 40, kOther = 0.5;
+  constexpr double kBytes = 30, kProducts = 60, kByteProducts = 180, kOther = 0.5;  // a nanosecond; of an element
   const double slower = isa.has(IsaFeature::kAvx512) ? 1 : isa.has(IsaFeature::kAvx2) ? 2 : 6;
   const double moved = (bytes(inputs) + bytes(outputs)) / kBytes;
   const double count = op_info(node.op).multiply_adds(*node.attrs, inputs, outputs[0]);
@@ -33,18 +32,16 @@ double estimated_time(const Node& node, std::span<const ValueType> inputs, std::
     for (const ValueType& t : outputs) made = std::max(made, elements(t));
     return moved + std::max(made, elements(inputs[0])) * kOther;
   }
-  // Depthwise convolutions use their elements too seldom to be as fast as other products.
-  const double speed = grouped(node) ? kGroupedProducts : bit_width(inputs[0].dtype) == 8 ? kByteProducts : kProducts;
-  return moved + count / speed * slower;
+  // Depthwise convolutions of bytes use their elements too seldom to be as fast as other products.
+  const bool fast = bit_width(inputs[0].dtype) == 8 && !grouped(node);
+  return moved + count / (fast ? kByteProducts : kProducts) * slower;
 }
 
 int worthwhile_threads(int threads, const Node& node, std::span<const ValueType> inputs,
                        std::span<const ValueType> outputs, Isa isa) {
-  // To reach threads that spin, and to meet again, takes a microsecond for two and more for more. To compute on one
-  // what others computed, and will read, takes as long: lines of their caches move at 10 to 20 ns each.
-  constexpr double kMeeting = 1000, kThread = 500;
+  constexpr double kLeast = 10000;  // to wake threads that spin, and to meet again, takes some microseconds
   if (threads <= 1 || inputs.empty() || outputs.empty()) return threads;
-  return estimated_time(node, inputs, outputs, isa) < kMeeting + kThread * threads ? 1 : threads;
+  return estimated_time(node, inputs, outputs, isa) < kLeast ? 1 : threads;
 }
 
 }  // namespace smelt

@@ -31,8 +31,8 @@ TEST(Work, LittleOfItStaysOnOneThread) {
 }
 
 TEST(Work, SlowerLevelsShareSooner) {
-  EXPECT_EQ(threads_of_product(4, 96, 96), 1);
-  EXPECT_EQ(threads_of_product(4, 96, 96, Isa::kBaseline), 4);
+  EXPECT_EQ(threads_of_product(16, 128, 128), 1);
+  EXPECT_EQ(threads_of_product(16, 128, 128, Isa::kBaseline), 4);
 }
 
 TEST(Work, ConvolutionsCountTheirTaps) {
