@@ -11,7 +11,6 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "smelt/export.h"
 
@@ -36,18 +35,35 @@ constexpr const char* to_string(ErrorCode code) {
   return static_cast<size_t>(code) < std::size(kNames) ? kNames[static_cast<size_t>(code)] : "unknown error";
 }
 
-/// A located message: what is wrong, where, and what was expected.
-class Error {
+/// A located message: what is wrong, where, and what was expected. Copies share it. Without memory for it, an Error
+/// says "out of memory".
+class SMELT_API Error {
  public:
-  Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
-  ErrorCode code() const { return code_; }
-  const std::string& message() const { return message_; }
+  Error(ErrorCode code, std::string message);
+  Error(const Error& other) noexcept;
+  Error(Error&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  Error& operator=(Error other) noexcept {
+    std::swap(state_, other.state_);
+    return *this;
+  }
+  ~Error() {
+    if (state_) release();
+  }
+  ErrorCode code() const;
+  const std::string& message() const;
   /// This error with a location in front: "WHERE: message".
-  Error within(const std::string& where) const { return Error(code_, where + ": " + message_); }
+  Error within(const std::string& where) const;
 
  private:
-  ErrorCode code_;
-  std::string message_;
+  template <class T>
+  friend class Result;
+  friend class Status;
+  struct State;
+  Error() = default;  // none
+  explicit operator bool() const { return state_ != nullptr; }
+  void release() noexcept;
+
+  State* state_ = nullptr;  // nullptr: none, or moved
 };
 
 /// Thrown by Result::value() of an error, with the error's message.
@@ -61,23 +77,21 @@ class SMELT_API ResultError : public std::runtime_error {
 };
 
 namespace detail {
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_error(const Error& error) { throw ResultError(error); }
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_no_error() {
-  throw std::logic_error("error() of a result that is no error");
-}
+[[noreturn, gnu::cold]] SMELT_API void throw_error(const Error& error);
+[[noreturn, gnu::cold]] SMELT_API void throw_no_error();
 }  // namespace detail
 
 /// Either a T or an Error. value() of an error throws ResultError; error() of a value throws std::logic_error.
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
-  bool ok() const { return state_.index() == 0; }
+  Result(T value) : value_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  bool ok() const { return value_.has_value(); }
   explicit operator bool() const { return ok(); }
   T& value() & {
-    if (!ok()) detail::throw_error(*std::get_if<1>(&state_));
-    return *std::get_if<0>(&state_);
+    if (!ok()) detail::throw_error(error_);
+    return *value_;
   }
   const T& value() const& { return const_cast<Result&>(*this).value(); }
   T&& value() && { return std::move(value()); }
@@ -85,13 +99,15 @@ class [[nodiscard]] Result {
   const T& operator*() const& { return value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
-  const Error& error() const {
+  const Error& error() const& {
     if (ok()) detail::throw_no_error();
-    return *std::get_if<1>(&state_);
+    return error_;
   }
+  Error&& error() && { return const_cast<Error&&>(error()); }
 
  private:
-  std::variant<T, Error> state_;
+  std::optional<T> value_;
+  Error error_;
 };
 
 /// Success or an Error. error() of a success throws std::logic_error.
@@ -99,15 +115,16 @@ class [[nodiscard]] Status {
  public:
   Status() = default;
   Status(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
-  bool ok() const { return !error_.has_value(); }
+  bool ok() const { return !error_; }
   explicit operator bool() const { return ok(); }
-  const Error& error() const {
+  const Error& error() const& {
     if (ok()) detail::throw_no_error();
-    return *error_;
+    return error_;
   }
+  Error&& error() && { return const_cast<Error&&>(error()); }
 
  private:
-  std::optional<Error> error_;
+  Error error_;
 };
 
 inline Status Ok() { return {}; }
@@ -121,13 +138,13 @@ inline Status Ok() { return {}; }
 #define SMELT_TRY(...)                                       \
   do {                                                       \
     if (auto smelt_try_ = (__VA_ARGS__); !smelt_try_.ok()) { \
-      return smelt_try_.error();                             \
+      return std::move(smelt_try_).error();                  \
     }                                                        \
   } while (0)
 
 /// SMELT_ASSIGN(auto x, f()): x takes the value of the Result f(), or the error is returned to the caller.
 #define SMELT_ASSIGN(decl, ...) SMELT_ASSIGN_(SMELT_CONCAT(smelt_result_, __LINE__), decl, __VA_ARGS__)
-#define SMELT_ASSIGN_(tmp, decl, ...) \
-  auto tmp = (__VA_ARGS__);           \
-  if (!tmp.ok()) return tmp.error();  \
+#define SMELT_ASSIGN_(tmp, decl, ...)           \
+  auto tmp = (__VA_ARGS__);                     \
+  if (!tmp.ok()) return std::move(tmp).error(); \
   decl = std::move(tmp).value()
