@@ -6,6 +6,9 @@ if(SMELT_WERROR)
 endif()
 # The compiler may not fuse a*b+c on its own: results must not depend on the target of a translation unit.
 target_compile_options(smelt_flags INTERFACE -ffp-contract=off -fno-math-errno)
+# The linker leaves out what nothing uses.
+target_compile_options(smelt_flags INTERFACE -ffunction-sections -fdata-sections)
+add_link_options(-Wl,--gc-sections)
 if(SMELT_SANITIZE)
   add_compile_options(-fsanitize=${SMELT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${SMELT_SANITIZE})
