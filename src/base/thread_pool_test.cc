@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <new>
-#include <tuple>
 #include <vector>
 
 namespace smelt {
@@ -25,20 +24,20 @@ TEST(ThreadPool, EveryIndexComesOnce) {
 
 TEST(ThreadPool, ChunksAreAboutAsLargeAndBeginAtMultiplesOfTheGrainsPowerOfTwo) {
   ThreadPool pool(2);
-  for (const auto& [n, grain, chunks, smallest, unit] :
-       {std::tuple<int64_t, int64_t, int, int64_t, int64_t>{25, 3, 10, 2, 1},
-        {100000, 16384, 8, 12480, 64},
-        {3, 1, 3, 1, 1},
-        {25, 8, 4, 1, 8},
-        {1000, 300, 4, 248, 4}}) {
+  struct Case {
+    int64_t n, grain, smallest, unit;
+    int chunks;
+  };
+  for (const Case& c : {Case{25, 3, 2, 1, 10}, Case{100000, 16384, 12480, 64, 8}, Case{3, 1, 1, 1, 3},
+                        Case{25, 8, 1, 8, 4}, Case{1000, 300, 248, 4, 4}}) {
     std::atomic<int> seen = 0;
-    pool.parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+    pool.parallel_for(c.n, c.grain, [&](int64_t begin, int64_t end) {
       ++seen;
-      EXPECT_EQ(begin % unit, 0) << n;
-      EXPECT_GE(end - begin, smallest) << n;
-      EXPECT_LE(end - begin, grain) << n;
+      EXPECT_EQ(begin % c.unit, 0) << c.n;
+      EXPECT_GE(end - begin, c.smallest) << c.n;
+      EXPECT_LE(end - begin, c.grain) << c.n;
     });
-    EXPECT_EQ(seen, chunks) << n;
+    EXPECT_EQ(seen, c.chunks) << c.n;
   }
 }
 

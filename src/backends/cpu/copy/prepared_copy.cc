@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backends/cpu/core/targets.h"
+#include "base/checked.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/copy/prepared_copy.cc"
 #include <hwy/foreach_target.h>
