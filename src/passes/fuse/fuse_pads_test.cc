@@ -18,6 +18,19 @@ struct Case {
   int64_t value = 0;
 };
 
+/// The first result of the model for x. A Pad runs in it unless that `fuses`.
+Result<Tensor> result_of(const std::shared_ptr<Module>& module, const Tensor& x, bool fuses) {
+  SMELT_TRY(verify(*module));
+  SessionOptions options;
+  options.profile = true;
+  SMELT_ASSIGN(Session session, Session::create(ModelAccess::make(module), options));
+  SMELT_ASSIGN(std::vector<Datum> results, session.run(std::vector<Datum>{x}));
+  bool pads_alone = false;
+  for (const ProfileEntry& e : session.profile()) pads_alone = pads_alone || e.op == "Pad";
+  EXPECT_EQ(pads_alone, !fuses);
+  return results[0].tensor;
+}
+
 /// A Pad and a convolution; the Pad's result is an output as well where the two may not become one node.
 Result<Tensor> run(const Case& c, bool apart, bool fuses) {
   auto module = std::make_shared<Module>();
@@ -58,15 +71,7 @@ Result<Tensor> run(const Case& c, bool apart, bool fuses) {
   SMELT_TRY(b.node_to(Op::kConv, make_attrs<ConvAttrs>(conv), {padded, b.constant("", w)}, {y}));
   b.graph().outputs = {y};
   if (apart) b.graph().outputs.push_back(padded);
-  SMELT_TRY(verify(*module));
-  SessionOptions options;
-  options.profile = true;
-  SMELT_ASSIGN(Session session, Session::create(ModelAccess::make(module), options));
-  SMELT_ASSIGN(std::vector<Datum> results, session.run(std::vector<Datum>{x}));
-  bool pads_alone = false;
-  for (const ProfileEntry& e : session.profile()) pads_alone = pads_alone || e.op == "Pad";
-  EXPECT_EQ(pads_alone, !fuses);
-  return results[0].tensor;
+  return result_of(module, x, fuses);
 }
 
 void check(const Case& c, bool fuses) {
@@ -129,15 +134,7 @@ Result<Tensor> run_lines(bool quantized, const std::vector<int64_t>& pads, int64
   SMELT_TRY(b.node_to(Op::kConv, make_attrs<ConvAttrs>(conv), {image, b.constant("", w)}, {y}));
   b.graph().outputs = {y};
   if (apart) b.graph().outputs.push_back(image);
-  SMELT_TRY(verify(*module));
-  SessionOptions options;
-  options.profile = true;
-  SMELT_ASSIGN(Session session, Session::create(ModelAccess::make(module), options));
-  SMELT_ASSIGN(std::vector<Datum> results, session.run(std::vector<Datum>{x}));
-  bool pads_alone = false;
-  for (const ProfileEntry& e : session.profile()) pads_alone = pads_alone || e.op == "Pad";
-  EXPECT_EQ(pads_alone, !fuses);
-  return results[0].tensor;
+  return result_of(module, x, fuses);
 }
 
 TEST(FusePads, BeforeAReshapeThatAddsADimension) {
