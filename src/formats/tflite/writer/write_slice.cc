@@ -89,11 +89,15 @@ std::optional<int64_t> consecutive_axes(OpWriter& w, int rank, int64_t count) {
 bool forward_slice(OpWriter& w, int64_t first, int64_t count) {
   SubgraphWriter& s = w.subgraph();
   const int64_t behind = w.rank(0) - first - count;
-  Tensor margin(DType::kI32, Shape{1, 2});
-  margin.data<int32_t>()[0] = static_cast<int32_t>(first);
-  margin.data<int32_t>()[1] = static_cast<int32_t>(behind);
-  const int margins = s.constant(std::move(margin));
-  // Dimensions in front need entries, which their masks make void; those behind need none.
+  // From dimension 0 on, those behind the bounds need no entries. Else each has one, void by the masks where there is
+  // no bound.
+  int margins = -1;
+  if (first > 0) {
+    Tensor margin(DType::kI32, Shape{1, 2});
+    margin.data<int32_t>()[0] = static_cast<int32_t>(first);
+    margin.data<int32_t>()[1] = static_cast<int32_t>(behind);
+    margins = s.constant(std::move(margin));
+  }
   const auto bounds = [&](int i) {
     const int given = w.in_i32(i);
     return first == 0 ? given : s.add(Code::PAD, {given, margins}, DType::kI32);
@@ -114,19 +118,20 @@ bool forward_slice(OpWriter& w, int64_t first, int64_t count) {
   return w.emit(Code::STRIDED_SLICE, {w.in(0), bounds(1), bounds(2), s.i32(steps)}, options);
 }
 
-/// A slice whose bounds are dynamic, clamped as ONNX does.
+/// A slice of a value of at least one dimension whose bounds are dynamic, clamped as ONNX does.
 bool dynamic_slice(OpWriter& w) {
   SubgraphWriter& s = w.subgraph();
   const int rank = w.rank(0);
-  if (const ValueType& starts = w.in_type(1);
-      rank > 0 && starts.ranked && starts.shape.rank() == 1 && starts.shape[0] >= 0)
-    if (const auto first = consecutive_axes(w, rank, starts.shape[0])) return forward_slice(w, *first, starts.shape[0]);
   const ValueType& starts = w.in_type(1);
-  if (rank < 0 || !starts.ranked || starts.shape.rank() != 1 || (!w.has(3) && starts.shape[0] < 0)) return false;
-  std::vector<int64_t> first(static_cast<size_t>(w.has(3) ? 0 : starts.shape[0]));
+  if (!starts.ranked || starts.shape.rank() != 1) return false;
+  const int64_t count = starts.shape[0];
+  if (const auto first = count >= 0 ? consecutive_axes(w, rank, count) : std::nullopt)
+    return forward_slice(w, *first, count);
+  if (!w.has(3) && count < 0) return false;
+  std::vector<int64_t> first(static_cast<size_t>(w.has(3) ? 0 : count));
   std::iota(first.begin(), first.end(), 0);
   const int axes = w.has(3) ? w.in_i32(3) : s.i32(first);
-  const bool all = !w.has(3) && starts.shape[0] == rank;
+  const bool all = !w.has(3) && count == rank;
   const auto per_dimension = [&](int i, int64_t fill) {
     return all ? w.in_i32(i) : spread(w, w.in_i32(i), axes, rank, fill);
   };
