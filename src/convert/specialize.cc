@@ -24,18 +24,22 @@ constexpr size_t kMostNodes = size_t{1} << 14;
 constexpr int kMaxDepth = 48;
 constexpr int64_t kMostOpened = int64_t{1} << 20;
 
+/// The branches, calls and loops that become the nodes that they run. kNothing: shapes alone are followed.
+enum class Opens { kAll, kNothing };
+
 /// Rewrites one graph node by node. A value that turned out to be another one is replaced by it.
 class Specializer {
  public:
   /// `left`: nodes and values that may still be opened, in common with all others of a module.
-  Specializer(Module& module, int graph, const Evaluate& evaluate, int depth, int64_t& left, int64_t spare = -1)
+  Specializer(Module& module, int graph, const Evaluate& evaluate, Opens opens, int depth, int64_t& left,
+              int64_t spare = -1)
       : module_(module),
         graph_(static_cast<size_t>(graph)),
         evaluate_(evaluate),
+        opens_(opens),
         depth_(depth),
         left_(left),
-        spare_(spare),
-        opens_nothing_(depth == kMaxDepth) {}
+        spare_(spare) {}
 
   Status run() {
     const std::vector<Node> nodes = std::move(graph().nodes);
@@ -90,7 +94,7 @@ class Specializer {
 
   Status add(Node node) {
     for (ValueId& id : node.inputs) id = now(id);
-    if (opens_nothing_ || depth_ >= kMaxDepth || left_ <= 0) return keep(node);
+    if (opens_ == Opens::kNothing || depth_ >= kMaxDepth || left_ <= 0) return keep(node);
     switch (node.op) {
       case Op::kIf:
         return branch(node);
@@ -115,7 +119,7 @@ class Specializer {
     if (spare_ >= 0) bound(node, types[0]);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == kNoValue) continue;
-      if (opens_nothing_) keep_declared(graph().value(node.outputs[i]).type, types[i]);
+      if (opens_ == Opens::kNothing) keep_declared(graph().value(node.outputs[i]).type, types[i]);
       if (auto s = merge_type(graph().value(node.outputs[i]).type, types[i], Cat("output ", i)); !s.ok())
         return s.error().within(Cat(node.where, " ", node.origin));
     }
@@ -226,7 +230,7 @@ class Specializer {
       }
       *index = static_cast<int>(module_.graphs.size());
       module_.graphs.push_back(std::move(body));
-      SMELT_TRY(Specializer(module_, *index, evaluate_, depth_ + 1, left_).run());
+      SMELT_TRY(Specializer(module_, *index, evaluate_, opens_, depth_ + 1, left_).run());
     }
     node.attrs = make_attrs<IfAttrs>(a);
     return keep(node);
@@ -253,7 +257,7 @@ class Specializer {
         if (arguments[i] != kNoValue) body.value(body.inputs[first + i]).type = graph().value(arguments[i]).type;
       index = static_cast<int>(module_.graphs.size());
       module_.graphs.push_back(std::move(body));
-      return Specializer(module_, index, evaluate_, depth_ + 1, left_).run().ok();
+      return Specializer(module_, index, evaluate_, opens_, depth_ + 1, left_).run().ok();
     };
     const auto keeps_types = [&](int index, size_t inputs, size_t outputs, size_t n) {
       const Graph& body = module_.graphs[static_cast<size_t>(index)];
@@ -384,31 +388,31 @@ class Specializer {
   Module& module_;
   size_t graph_;
   const Evaluate& evaluate_;
+  Opens opens_;
   int depth_;
   int64_t& left_;
   int64_t spare_;
-  bool opens_nothing_;  ///< branches, calls and loops stay
   std::vector<Node> out_;
   std::map<ValueId, ValueId> replaced_;
 };
 
-/// Specializes the graphs of the methods. `depth`: of branches and loops that count as open around them.
-Status specialize_methods(Module& module, const Evaluate& evaluate, int depth, int64_t spare) {
+/// Specializes the graphs of the methods.
+Status specialize_methods(Module& module, const Evaluate& evaluate, Opens opens, int64_t spare) {
   std::set<int> roots;
   for (const Method& m : module.methods) roots.insert(m.graph);
   int64_t left = kMostOpened;
-  for (const int graph : roots) SMELT_TRY(Specializer(module, graph, evaluate, depth, left, spare).run());
+  for (const int graph : roots) SMELT_TRY(Specializer(module, graph, evaluate, opens, 0, left, spare).run());
   return Ok();
 }
 
 }  // namespace
 
 Status specialize(Module& module, const Evaluate& evaluate, int64_t spare) {
-  return specialize_methods(module, evaluate, 0, spare);
+  return specialize_methods(module, evaluate, Opens::kAll, spare);
 }
 
 Status fold_shapes(Module& module, const Evaluate& evaluate) {
-  SMELT_TRY(specialize_methods(module, evaluate, kMaxDepth, -1));
+  SMELT_TRY(specialize_methods(module, evaluate, Opens::kNothing, -1));
   for (Graph& graph : module.graphs) remove_dead_nodes(graph);
   return Ok();
 }
