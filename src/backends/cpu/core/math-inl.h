@@ -58,42 +58,67 @@ HWY_INLINE V zero_below_least(D d, V x, V v) {
     return hn::IfThenZeroElse(hn::Lt(x, least), v);
 }
 
-/// e^x for x >= kLeastExponent, e^kLeastExponent below: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2]. Overflows to
-/// infinity.
+/// e^r for |r| <= ln 2 / 2 and a little more. Few steps follow one another.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V exp_from_least(D d, V x) {
-  const V bounded = clamp(x, hn::Set(d, kLeastExponent), hn::Set(d, 89.0f));
-  const V n = hn::Round(hn::Mul(bounded, hn::Set(d, 1.44269504f)));
-  V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), bounded);
-  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
-  V p = hn::Set(d, 1.99076181e-4f);
-  p = hn::MulAdd(p, r, hn::Set(d, 1.39336765e-3f));
-  p = hn::MulAdd(p, r, hn::Set(d, 8.33328627e-3f));
-  p = hn::MulAdd(p, r, hn::Set(d, 4.1666463e-2f));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.66666672e-1f));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
-  p = hn::Add(hn::MulAdd(hn::Mul(r, r), p, r), hn::Set(d, 1.0f));
-  return times_power_of_two(d, p, n);
+HWY_INLINE V exp_near_zero(D d, V r) {
+  const V square = hn::Mul(r, r);
+  const V low = hn::MulAdd(r, hn::Set(d, 1.66666672e-1f), hn::Set(d, 0.5f));
+  const V middle = hn::MulAdd(r, hn::Set(d, 8.33328627e-3f), hn::Set(d, 4.1666463e-2f));
+  const V high = hn::MulAdd(r, hn::Set(d, 1.99076181e-4f), hn::Set(d, 1.39336765e-3f));
+  const V p = hn::MulAdd(hn::MulAdd(high, square, middle), square, low);
+  return hn::Add(hn::MulAdd(p, square, r), hn::Set(d, 1.0f));
+}
+
+/// x - n ln 2.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V less_powers_of_two(D d, V x, V n) {
+  return hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x));
+}
+
+/// e^x for |x| <= -kLeastExponent, the value at the nearer end beyond.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp_bounded(D d, V x) {
+  const V bounded = clamp(x, hn::Set(d, kLeastExponent), hn::Set(d, -kLeastExponent));
+  const V exponent = hn::Mul(bounded, hn::Set(d, 1.44269504f));
+#if HWY_TARGET == HWY_AVX3
+  const V n = hn::Round(exponent);
+  return times_power_of_two(d, exp_near_zero(d, less_powers_of_two(d, bounded, n)), n);
+#else
+  // The sum with 1.5 * 2^23 + 127 rounds to a whole number whose last bits are those of 2^n's exponent.
+  const V shift = hn::Set(d, 12583039.0f);
+  const V sum = hn::Add(exponent, shift);
+  const V p = exp_near_zero(d, less_powers_of_two(d, bounded, hn::Sub(sum, shift)));
+  const hn::RebindToUnsigned<D> du;
+  return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, sum))));
+#endif
 }
 
 /// e^x. Overflows to infinity. Zero where the result would be subnormal, which takes some processors a hundred cycles.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp_f32(D d, V x) {
-  return zero_below_least(d, x, exp_from_least(d, x));
+  const V bounded = clamp(x, hn::Set(d, kLeastExponent), hn::Set(d, 89.0f));
+  const V n = hn::Round(hn::Mul(bounded, hn::Set(d, 1.44269504f)));
+  return zero_below_least(d, x, times_power_of_two(d, exp_near_zero(d, less_powers_of_two(d, bounded, n)), n));
+}
+
+/// e^x for x <= 0. Zero where the result would be subnormal.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp_nonpositive(D d, V x) {
+  return zero_below_least(d, x, exp_bounded(d, x));
 }
 
 /// Zero where the result would be subnormal.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V sigmoid_f32(D d, V x) {
   const V one = hn::Set(d, 1.0f);
-  return zero_below_least(d, x, hn::Div(one, hn::Add(one, exp_from_least(d, hn::Neg(x)))));
+  return zero_below_least(d, x, hn::Div(one, hn::Add(one, exp_bounded(d, hn::Neg(x)))));
 }
 
 /// (e^2x - 1) / (e^2x + 1), by a series near zero.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V tanh_f32(D d, V x) {
   const V one = hn::Set(d, 1.0f), a = hn::Abs(x);
-  const V e = exp_from_least(d, hn::Add(a, a));
+  const V e = exp_bounded(d, hn::Add(a, a));
   const V far = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(e, one)));
   const V s = hn::Mul(x, x);
   V p = hn::Set(d, -5.71703678e-3f);
@@ -128,7 +153,7 @@ HWY_INLINE V erf_f32(D d, V x) {
   q = hn::MulAdd(q, t, hn::Set(d, -1.12952077f));
   q = hn::MulAdd(q, t, hn::Set(d, 1.75874564e-4f));
   const V one = hn::Set(d, 1.0f);
-  const V far = hn::CopySign(hn::Sub(one, exp_from_least(d, q)), x);
+  const V far = hn::CopySign(hn::Sub(one, exp_bounded(d, q)), x);
   return hn::IfThenElse(hn::Gt(a, hn::Set(d, 0.9277f)), far, near);  // NaN takes the near branch
 }
 

@@ -230,7 +230,7 @@ HWY_INLINE void softmax_registers(const float* x, int64_t n, float beta, float* 
   V sum = hn::Zero(d);
 #pragma GCC unroll 4
   for (int i = 0; i < kVectors; ++i) {
-    v[i] = exp_f32(d, hn::Mul(hn::Sub(v[i], best), hn::Set(d, beta)));
+    v[i] = exp_nonpositive(d, hn::Mul(hn::Sub(v[i], best), hn::Set(d, beta)));
     sum = hn::Add(sum, i == kVectors - 1 ? last.rest_as(v[i], hn::Zero(d)) : v[i]);
   }
   const V inverse = hn::Div(hn::Set(d, 1.0f), hn::SumOfLanes(d, sum));
@@ -244,10 +244,10 @@ void softmax_long(const float* x, int64_t n, float beta, bool logarithm, float* 
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
     const auto d = part.d;
     const auto shifted = hn::Mul(hn::Sub(part.load(x + i), hn::Set(d, largest)), hn::Set(d, beta));
-    part.store(logarithm ? shifted : exp_f32(d, shifted), y + i);
+    part.store(logarithm ? shifted : exp_nonpositive(d, shifted), y + i);
   });
   if (logarithm) {
-    const double sum = sum_of(y, n, [](auto d, auto v) HWY_ATTR { return exp_f32(d, v); });
+    const double sum = sum_of(y, n, [](auto d, auto v) HWY_ATTR { return exp_nonpositive(d, v); });
     const auto log_sum = static_cast<float>(std::log(sum));
     each_vector(n, [&](auto part, int64_t i)
                        HWY_ATTR { part.store(hn::Sub(part.load(y + i), hn::Set(part.d, log_sum)), y + i); });
@@ -295,7 +295,7 @@ float exponentials(float* x, int64_t n) {
   while (i + lanes <= n) {
     V sum = hn::Zero(d);
     for (const int64_t end = std::min(n, i + kStretch * lanes); i + lanes <= end; i += lanes) {
-      const V e = exp_f32(d, hn::Sub(hn::LoadU(d, x + i), largest));
+      const V e = exp_nonpositive(d, hn::Sub(hn::LoadU(d, x + i), largest));
       hn::StoreU(e, d, x + i);
       sum = hn::Add(sum, e);
     }
@@ -303,7 +303,7 @@ float exponentials(float* x, int64_t n) {
   }
   const int64_t rest = i;
   each_vector(n - rest, [&](auto part, int64_t at) HWY_ATTR {
-    part.store(exp_f32(part.d, hn::Sub(part.load(x + rest + at), hn::Set(part.d, most))), x + rest + at);
+    part.store(exp_nonpositive(part.d, hn::Sub(part.load(x + rest + at), hn::Set(part.d, most))), x + rest + at);
   });
   for (i = rest; i < n; ++i) total += static_cast<double>(x[i]);
   return static_cast<float>(1.0 / total);
@@ -316,7 +316,7 @@ void softmax_strided(const float* x, int64_t count, int64_t stride, int64_t n, f
     for (int64_t t = 1; t < count; ++t) best = hn::Max(best, part.load(x + t * stride + i));
     auto sum = hn::Zero(d);
     for (int64_t t = 0; t < count; ++t) {
-      const auto e = exp_f32(d, hn::Mul(hn::Sub(part.load(x + t * stride + i), best), hn::Set(d, beta)));
+      const auto e = exp_nonpositive(d, hn::Mul(hn::Sub(part.load(x + t * stride + i), best), hn::Set(d, beta)));
       sum = hn::Add(sum, e);
       part.store(e, y + t * stride + i);
     }

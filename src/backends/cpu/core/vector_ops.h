@@ -22,7 +22,7 @@ struct VectorOps {
   float (*reduce_max)(const float* x, int64_t n);  ///< NaN wins; n > 0
   double (*reduce_sum)(const float* x, int64_t n);
   double (*reduce_sum_squares)(const float* x, int64_t n);  ///< sum of squares
-  /// Rows of n > 0 neighbours: y = softmax(beta * x), or its logarithm.
+  /// Rows of n > 0 neighbours: y = softmax(beta * x), or its logarithm; beta >= 0.
   void (*softmax)(const float* x, int64_t rows, int64_t n, float beta, bool logarithm, float* y);
   /// x = e^(x - largest) for n > 0 neighbours, or their softmax. Returns the factor that makes a softmax of x: 1 /
   /// their sum, or 1.

@@ -39,7 +39,7 @@ HWY_INLINE V expm1_below(D d, V x) {
 }
 /// ln(1 + e^x).
 HWY_INLINE V softplus(D d, V x) {
-  const V y = hn::Add(hn::Max(x, hn::Zero(d)), hn::Log1p(d, exp_f32(d, hn::Neg(hn::Abs(x)))));
+  const V y = hn::Add(hn::Max(x, hn::Zero(d)), hn::Log1p(d, exp_nonpositive(d, hn::Neg(hn::Abs(x)))));
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 HWY_INLINE V log_real(D d, V x) {

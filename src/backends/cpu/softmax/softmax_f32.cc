@@ -64,6 +64,7 @@ std::unique_ptr<Kernel> make_softmax_f32(const KernelSpec& spec) {
   const Shape& shape = spec.inputs[0].shape;
   if (shape.rank() == 0 || shape.elements() == 0) return nullptr;
   if (attrs.kind == SoftmaxAttrs::Kind::kHardmax) return nullptr;
+  if (!(attrs.beta >= 0)) return spec.refuse("a negative factor");
   const int axis = static_cast<int>(attrs.axis < 0 ? attrs.axis + shape.rank() : attrs.axis);
   if (axis < 0 || axis >= shape.rank()) return nullptr;
   // The values of one group must lie side by side.
@@ -78,6 +79,7 @@ std::unique_ptr<Kernel> make_softmax_strided_f32(const KernelSpec& spec) {
   if (shape.rank() == 0 || shape.elements() == 0) return nullptr;
   const int axis = static_cast<int>(attrs.axis < 0 ? attrs.axis + shape.rank() : attrs.axis);
   if (attrs.kind != SoftmaxAttrs::Kind::kSoftmax || attrs.flatten || axis < 0 || axis >= shape.rank()) return nullptr;
+  if (!(attrs.beta >= 0)) return spec.refuse("a negative factor");
   return std::make_unique<SoftmaxStridedF32>(product(shape, 0, axis), shape[axis],
                                              product(shape, axis + 1, shape.rank()), attrs.beta, vector_ops(spec.isa));
 }

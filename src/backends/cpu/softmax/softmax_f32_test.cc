@@ -26,5 +26,15 @@ TEST(SoftmaxF32, Strided) {
   }
 }
 
+TEST(SoftmaxF32, LeavesNegativeFactorsToTheReference) {
+  auto attrs = std::make_shared<SoftmaxAttrs>();
+  attrs->beta = -3;
+  const OpCase c{"negative", Op::kSoftmax, attrs, {f32({3, 20})}};
+  KernelRunner runner(c);
+  const std::string why = runner.refusal(best_isa());
+  for (const char* kernel : {"softmax_f32", "softmax_strided_f32"})
+    EXPECT_NE(why.find(Cat(kernel, ": a negative factor")), std::string::npos) << why;
+}
+
 }  // namespace
 }  // namespace smelt
