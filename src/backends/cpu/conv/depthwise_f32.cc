@@ -9,6 +9,7 @@
 
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "base/checked.h"
@@ -251,7 +252,9 @@ class DepthwiseNhwcF32 final : public Kernel {
         stride_(round_up(g.groups, 16)),
         packed_(pack_depthwise(spec, g, stride_)),
         row_(SMELT_FOR_LEVEL(spec.isa, depthwise_row)) {}
+  bool take_epilogue(const EpilogueF32& epilogue) override { return clamps(act_) && epilogue_.take(epilogue); }
   Status run(KernelContext& ctx) const override {
+    const EpilogueRun epilogue(epilogue_, ctx);
     const float* x = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
     const Bounds bounds = activation_bounds(act_);
@@ -266,6 +269,7 @@ class DepthwiseNhwcF32 final : public Kernel {
         float* to = y + r * g_.out[2] * g_.all_out();
         row_(g_, x + r / g_.out[1] * g_.in_pixels() * g_.all_in(), filter, r % g_.out[1], to);
         apply_activation(act_, to, 1, g_.out[2] * g_.all_out(), 0);
+        if (epilogue) epilogue(to, g_.out[2], g_.all_out(), g_.all_out());
       }
     });
     return Ok();
@@ -274,6 +278,7 @@ class DepthwiseNhwcF32 final : public Kernel {
  private:
   ConvShape g_;
   Activation act_;
+  EpilogueF32 epilogue_;
   int64_t stride_;
   Packed packed_;
   void (*row_)(const ConvShape&, const float*, const DepthwiseFilter&, int64_t, float*);

@@ -52,7 +52,7 @@ class CpuPlanCompiler final : public PlanCompiler {
   const char* append(PreparedNode& before, const NodeRequest& r, size_t operand) override {
     auto& node = static_cast<CpuNode&>(before);
     const EpilogueF32 epilogue = EpilogueF32::make(r, operand, node.inputs, isa_);
-    return epilogue.block && node.segment->take_epilogue(epilogue) ? "epilogue" : nullptr;
+    return epilogue && node.segment->take_epilogue(epilogue) ? "epilogue" : nullptr;
   }
 
   Result<CompiledPlan> compile(const PlanOutline& plan) override {

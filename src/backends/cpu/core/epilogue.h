@@ -8,6 +8,13 @@
 
 namespace smelt {
 
+/// The parameters of a function of one value, as far as it has any.
+struct UnaryParameters {
+  float a, b, c;
+};
+/// y = fn(x) for n neighbours; x may be y.
+using UnaryVector = void (*)(const float* x, int64_t n, UnaryParameters p, float* y);
+
 /// An elementwise float32 node that a kernel computes in place on each block of its output as soon as the block is
 /// made, while the nearest cache holds it. Results equal those of the node's own kernel bit by bit.
 struct EpilogueF32 {
@@ -21,37 +28,43 @@ struct EpilogueF32 {
   /// those of other `other_stride`. other_step: 0 if a row of other is one element, else 1.
   using Block = void (*)(float* y, int64_t stride, const float* other, int64_t other_stride, int64_t other_step,
                          int64_t rows, int64_t columns, float lo, float hi);
-  Block block = nullptr;  ///< null: there is no epilogue
+  Block block = nullptr;        ///< of two operands
+  UnaryVector unary = nullptr;  ///< of one. Without either there is no epilogue.
+  UnaryParameters parameters{};
   Other other = Other::kScalar;
   float scalar = 0;
   int input = 0;     ///< of the kernel's context: the other operand, unless it is kScalar
   int64_t last = 1;  ///< extent of the output's last dimension
   float lo = 0, hi = 0;
 
+  explicit operator bool() const { return block || unary; }
   /// Becomes `other` unless it is an epilogue already. True: it did.
   bool take(const EpilogueF32& other) {
-    if (block) return false;
+    if (*this) return false;
     *this = other;
     return true;
   }
   /// The epilogue for a node whose input `operand` a kernel makes; `input`: of the kernel's context, its other operand.
-  /// `block` is null where the node is none.
+  /// False where the node is none.
   static EpilogueF32 make(const NodeSpec& node, size_t operand, int input, Isa isa);
+  static EpilogueF32 of_binary(const NodeSpec& node, size_t operand, int input, Isa isa);
+  static EpilogueF32 of_unary(const NodeSpec& node, Isa isa);
 };
 
 /// An epilogue with the operands of one run.
 class EpilogueRun {
  public:
   EpilogueRun(const EpilogueF32& e, KernelContext& ctx) : e_(e) {
-    if (!e.block) return;
+    if (!e) return;
     y_ = ctx.output(0).data<float>();
-    other_ = e.other == EpilogueF32::Other::kScalar ? &e_.scalar : ctx.input(e.input).data<float>();
+    other_ = e.unary || e.other == EpilogueF32::Other::kScalar ? &e_.scalar : ctx.input(e.input).data<float>();
   }
-  explicit operator bool() const { return e_.block != nullptr; }
+  explicit operator bool() const { return static_cast<bool>(e_); }
   /// Computes a block of the output: `rows` rows of `columns` elements from y on, `stride` apart. kLast: a row is part
   /// of one line of the last dimension.
   void operator()(float* y, int64_t rows, int64_t columns, int64_t stride) const {
     using Other = EpilogueF32::Other;
+    if (e_.unary) return of_unary(y, rows, columns, stride);
     const int64_t at = y - y_;
     const float* other = other_ + (e_.other == Other::kEverywhere ? at : e_.other == Other::kLast ? at % e_.last : 0);
     e_.block(y, stride, other, e_.other == Other::kEverywhere ? stride : 0, e_.other == Other::kScalar ? 0 : 1, rows,
@@ -70,6 +83,10 @@ class EpilogueRun {
   }
 
  private:
+  void of_unary(float* y, int64_t rows, int64_t columns, int64_t stride) const {
+    if (stride == columns) return e_.unary(y, rows * columns, e_.parameters, y);
+    for (int64_t r = 0; r < rows; ++r, y += stride) e_.unary(y, columns, e_.parameters, y);
+  }
   EpilogueF32 e_;
   float* y_ = nullptr;
   const float* other_ = nullptr;

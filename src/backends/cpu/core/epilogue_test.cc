@@ -31,16 +31,31 @@ enum class Head : uint8_t {
   kStretches,
   kDynamicQuant,
   kDynamicPointwise,
+  kDepthwise,
   kGroupNorm,
   kMatMul,
   kMatMulDynamic,
 };
 constexpr Head kHeads[] = {Head::kPointwise, Head::kLines,     Head::kPatches,      Head::kSegments,
                            Head::kGroups,    Head::kStretches, Head::kDynamicQuant, Head::kDynamicPointwise,
-                           Head::kGroupNorm, Head::kMatMul,    Head::kMatMulDynamic};
-enum class Tail : uint8_t { kAdd, kAddFirst, kSub, kSubFirst, kMulLast, kPRelu, kPReluLast, kDiv, kAddBehindView };
-constexpr Tail kTails[] = {Tail::kAdd,   Tail::kAddFirst,  Tail::kSub, Tail::kSubFirst,     Tail::kMulLast,
-                           Tail::kPRelu, Tail::kPReluLast, Tail::kDiv, Tail::kAddBehindView};
+                           Head::kDepthwise, Head::kGroupNorm, Head::kMatMul,       Head::kMatMulDynamic};
+enum class Tail : uint8_t {
+  kAdd,
+  kAddFirst,
+  kSub,
+  kSubFirst,
+  kMulLast,
+  kPRelu,
+  kPReluLast,
+  kDiv,
+  kAddBehindView,
+  kSilu,
+  kElu,
+  kGeluBehindView,
+};
+constexpr Tail kTails[] = {Tail::kAdd,           Tail::kAddFirst, Tail::kSub,       Tail::kSubFirst,
+                           Tail::kMulLast,       Tail::kPRelu,    Tail::kPReluLast, Tail::kDiv,
+                           Tail::kAddBehindView, Tail::kSilu,     Tail::kElu,       Tail::kGeluBehindView};
 
 bool is_epilogue(Tail t) { return t != Tail::kSubFirst && t != Tail::kDiv; }
 
@@ -61,6 +76,8 @@ Line line_of(Head h) {
       return {40, 12, 20, 3, 30, 1};
     case Head::kGroups:
       return {21, 12, 18, 3, 1, 3};
+    case Head::kDepthwise:
+      return {21, 37, 37, 3, 1, 37};
     case Head::kStretches:
       return {2101, 96, 9, 3, 1, 1};
     default:
@@ -109,26 +126,16 @@ ValueId head_of(Builder& b, Head h, ValueId x, const Line& l) {
       .value();
 }
 
-/// x, other -> the head of x, then the tail. With the head's own value as a second output it is no epilogue.
-std::shared_ptr<Module> module_of(Head h, Tail t, bool both, Shape* image, Shape* result) {
-  auto module = std::make_shared<Module>();
-  module->graphs.resize(1);
-  module->methods = {{"main", 0}};
-  Builder b(*module, 0);
-  const Line l = line_of(h);
-  const int64_t c_out = h == Head::kGroupNorm ? l.c_in : l.c_out;
-  *image = Shape{2, l.width, l.c_in};
-  *result = t == Tail::kAddBehindView ? Shape{2, 1, l.width, c_out} : Shape{2, l.width, c_out};
-  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, *image));
-  const ValueId other = b.input("other", ValueType::tensor(DType::kF32, *result));
+ValueId tail_of(Builder& b, Tail t, ValueId made, ValueId other, int64_t c_out) {
+  if (t == Tail::kSilu || t == Tail::kElu || t == Tail::kGeluBehindView) {
+    UnaryAttrs a;
+    a.fn = t == Tail::kSilu ? Unary::kSilu : t == Tail::kElu ? Unary::kElu : Unary::kGelu;
+    if (t == Tail::kElu) a.a = 0.75;
+    return b.op(Op::kUnary, make_attrs<UnaryAttrs>(a), {made}).value();
+  }
   const auto constant = [&](const Shape& shape) {
     return b.constant("other", random_tensor(DType::kF32, shape, -1, 1, 5));
   };
-  const ValueId of_head = head_of(b, h, x, l);
-  const ValueId made =
-      t == Tail::kAddBehindView
-          ? b.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {of_head, b.i64({2, 1, l.width, c_out})}).value()
-          : of_head;
   BinaryAttrs a;
   a.fn = t == Tail::kAdd || t == Tail::kAddFirst || t == Tail::kAddBehindView ? Binary::kAdd
          : t == Tail::kSub || t == Tail::kSubFirst                            ? Binary::kSub
@@ -140,8 +147,26 @@ std::shared_ptr<Module> module_of(Head h, Tail t, bool both, Shape* image, Shape
                           : t == Tail::kPReluLast || t == Tail::kMulLast ? constant({1, c_out})
                                                                          : other;
   const bool first = t == Tail::kAddFirst || t == Tail::kSubFirst;
-  const ValueId y =
-      b.op(Op::kBinary, make_attrs<BinaryAttrs>(a), {first ? operand : made, first ? made : operand}).value();
+  return b.op(Op::kBinary, make_attrs<BinaryAttrs>(a), {first ? operand : made, first ? made : operand}).value();
+}
+
+/// x, other -> the head of x, then the tail. With the head's own value as a second output it is no epilogue.
+std::shared_ptr<Module> module_of(Head h, Tail t, bool both, Shape* image, Shape* result) {
+  auto module = std::make_shared<Module>();
+  module->graphs.resize(1);
+  module->methods = {{"main", 0}};
+  Builder b(*module, 0);
+  const Line l = line_of(h);
+  const int64_t c_out = h == Head::kGroupNorm ? l.c_in : l.c_out;
+  *image = Shape{2, l.width, l.c_in};
+  const bool view = t == Tail::kAddBehindView || t == Tail::kGeluBehindView;
+  *result = view ? Shape{2, 1, l.width, c_out} : Shape{2, l.width, c_out};
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, *image));
+  const ValueId other = b.input("other", ValueType::tensor(DType::kF32, *result));
+  const ValueId of_head = head_of(b, h, x, l);
+  const ValueId made =
+      view ? b.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {of_head, b.i64({2, 1, l.width, c_out})}).value() : of_head;
+  const ValueId y = tail_of(b, t, made, other, c_out);
   b.graph().outputs = {y};
   if (both) b.graph().outputs.push_back(of_head);
   EXPECT_TRUE(verify(*module).ok());

@@ -219,9 +219,9 @@ class BinaryF32 final : public Kernel {
 
 BinaryVector binary_vector(Isa isa, Binary fn) { return SMELT_FOR_LEVEL(isa, choose_binary_vector)(fn); }
 
-EpilogueF32 EpilogueF32::make(const NodeSpec& node, size_t operand, int input, Isa isa) {
+EpilogueF32 EpilogueF32::of_binary(const NodeSpec& node, size_t operand, int input, Isa isa) {
   EpilogueF32 e;
-  if (node.node.op != Op::kBinary || node.inputs.size() != 2 || node.outputs.size() != 1) return e;
+  if (node.inputs.size() != 2 || node.outputs.size() != 1) return e;
   const auto& attrs = node.attrs<BinaryAttrs>();
   const ValueType &made = node.inputs[operand], &other = node.inputs[1 - operand], &y = node.outputs[0];
   const bool commutes = attrs.fn == Binary::kAdd || attrs.fn == Binary::kMul;

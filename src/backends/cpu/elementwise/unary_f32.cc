@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
@@ -10,6 +11,7 @@
 // Behind it.
 #include <hwy/contrib/math/math-inl.h>
 
+#include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
@@ -18,12 +20,7 @@
 
 #ifndef SMELT_CPU_UNARY_F32
 #define SMELT_CPU_UNARY_F32
-namespace smelt {
-struct UnaryParameters {
-  float a, b, c;
-};
-using UnaryVector = void (*)(const float* x, int64_t n, UnaryParameters p, float* y);
-}  // namespace smelt
+namespace smelt {}  // namespace smelt
 #endif
 
 HWY_BEFORE_NAMESPACE();
@@ -270,10 +267,18 @@ class UnaryF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_unary_f32(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<UnaryAttrs>();
-  const UnaryVector row = SMELT_FOR_LEVEL(spec.isa, choose_unary_vector)(attrs.fn);
-  if (!row) return nullptr;
+namespace {
+
+/// A function with its parameters.
+struct UnaryFunction {
+  UnaryVector vector;
+  UnaryParameters parameters;
+};
+
+/// nullopt: there is no fast one.
+std::optional<UnaryFunction> unary_function(const UnaryAttrs& attrs, Isa isa) {
+  const UnaryVector vector = SMELT_FOR_LEVEL(isa, choose_unary_vector)(attrs.fn);
+  if (!vector) return std::nullopt;
   UnaryParameters p{static_cast<float>(attrs.a), static_cast<float>(attrs.b), static_cast<float>(attrs.c)};
   if (attrs.fn == Unary::kRelu6) p = {0, 6, 0};
   if (attrs.fn == Unary::kReluN1) p = {-1, 1, 0};
@@ -282,12 +287,31 @@ std::unique_ptr<Kernel> make_unary_f32(const KernelSpec& spec) {
   if (attrs.fn == Unary::kElu) p = {p.a, or_one(p.b), or_one(p.c)};
   if (attrs.fn == Unary::kSelu) p = {p.a, p.b, 1};
   if (attrs.fn == Unary::kCelu) {
-    if (!(std::abs(p.a) > 0)) return nullptr;
+    if (!(std::abs(p.a) > 0)) return std::nullopt;
     p = {p.a, 1, 1 / p.a};
   }
   if (attrs.fn == Unary::kSoftplus)
     p = {or_one(p.a), p.b > 0 ? p.b : std::numeric_limits<float>::infinity(), 1 / or_one(p.a)};
-  return std::make_unique<UnaryF32>(row, p, spec.inputs[0].shape.elements());
+  return UnaryFunction{vector, p};
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_unary_f32(const KernelSpec& spec) {
+  const auto fn = unary_function(spec.attrs<UnaryAttrs>(), spec.isa);
+  return fn ? std::make_unique<UnaryF32>(fn->vector, fn->parameters, spec.inputs[0].shape.elements()) : nullptr;
+}
+
+EpilogueF32 EpilogueF32::of_unary(const NodeSpec& node, Isa isa) {
+  EpilogueF32 e;
+  if (node.inputs.size() != 1 || node.outputs.size() != 1) return e;
+  const ValueType &x = node.inputs[0], &y = node.outputs[0];
+  if (!is_unquantized_f32(x) || !is_unquantized_f32(y) || !(x.shape == y.shape)) return e;
+  if (const auto fn = unary_function(node.attrs<UnaryAttrs>(), isa)) {
+    e.unary = fn->vector;
+    e.parameters = fn->parameters;
+  }
+  return e;
 }
 
 std::unique_ptr<Kernel> make_power_f32(const KernelSpec& spec) {

@@ -1,0 +1,19 @@
+#include "backends/cpu/core/epilogue.h"
+
+#include "ops/core/node_spec.h"
+#include "ops/core/op.h"
+
+namespace smelt {
+
+EpilogueF32 EpilogueF32::make(const NodeSpec& node, size_t operand, int input, Isa isa) {
+  switch (node.node.op) {
+    case Op::kBinary:
+      return of_binary(node, operand, input, isa);
+    case Op::kUnary:
+      return of_unary(node, isa);
+    default:
+      return {};
+  }
+}
+
+}  // namespace smelt
