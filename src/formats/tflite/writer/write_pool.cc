@@ -106,7 +106,9 @@ std::optional<int> counted_average(OpWriter& w, const PoolAttrs& a, const Image&
   counted.before = p.padded.before;
   counted.after = p.extended ? p.win.after : p.padded.after;
   Tensor scale = window_counts(image, counted, p.out, a.count_include_pad);
-  for (int64_t i = 0; i < scale.elements(); ++i) scale.data<float>()[i] *= static_cast<float>(area);
+  float* const factors = scale.data<float>();
+  for (int64_t i = 0; i < scale.elements(); ++i) factors[i] *= static_cast<float>(area);
+  if (std::all_of(factors, factors + scale.elements(), [](float f) { return f == 1; })) return y;
   return w.mul(y, s.constant(std::move(scale)));
 }
 
