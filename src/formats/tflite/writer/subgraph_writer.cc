@@ -100,7 +100,7 @@ int FileContext::add_subgraph(std::string name) {
 
 std::pair<DType, QuantPtr> SubgraphWriter::file_type(const ValueType& type) const {
   if (is_per_token(type)) return {DType::kF32, nullptr};
-  if (type.quant && type.dtype == DType::kU8 && file_.prefer_int8)
+  if (type.quant && type.dtype == DType::kU8 && file_.prefer_int8 && !file_.uint8)
     return {DType::kI8, formats::shifted_quant(type.quant, -128)};
   const bool narrow = is_float(type.dtype) && type.dtype != DType::kF32;
   return {narrow && file_.prefer_int8 ? DType::kF32 : type.dtype, type.quant};
@@ -156,9 +156,10 @@ int SubgraphWriter::dequantize(int x) {
 
 int SubgraphWriter::quantize(int x, DType dtype, const QuantPtr& quant) {
   if (at(x).dtype == dtype && same_quant_params(at(x).quant, quant)) return x;
-  if (file_.prefer_int8 && at(x).dtype == DType::kI8 && dtype == DType::kI8 && rescales(at(x).quant, quant)) {
+  const bool bytes = dtype == (file_.uint8 ? DType::kU8 : DType::kI8);
+  if (file_.prefer_int8 && bytes && at(x).dtype == dtype && rescales(at(x).quant, quant)) {
     // LiteRT's delegate takes factors of 8 bits for QUANTIZE, and float32 ones for products.
-    Tensor one(DType::kI8, Shape{});
+    Tensor one(dtype, Shape{});
     set_int(one, 0, 1);
     Quantization unit;
     unit.scales = {1};

@@ -85,6 +85,7 @@ struct FileContext {
   /// 8-bit values become int8, whose kernels TFLite has for scales per channel: uint8 with zero point z is int8 with
   /// z - 128. False for models that are TFLite's already.
   bool prefer_int8 = false;
+  bool uint8 = false;           ///< 8-bit values stay uint8 all the same: see keeps_uint8()
   std::vector<int> order = {};  ///< the graph of each subgraph
   int initializer = -1;         ///< subgraph that gives variables their first contents; -1: none yet
   std::vector<FileLoop> loops = {};
@@ -183,6 +184,9 @@ class SubgraphWriter {
 inline bool is_per_token(const ValueType& t) { return t.quant && t.quant->kind == Quantization::Kind::kPerToken; }
 /// Gives the body of a loop its variables, once it is written, and adds the subgraph of the loop's condition.
 void finish_loop(FileContext& file, const FileLoop& loop);
+/// True if all 8-bit values of a module are uint8 with one scale, which its operators have kernels for, and some
+/// weights have another zero point than those of int8 kernels.
+bool keeps_uint8(const Module& module);
 /// True if a state is a resource variable that has contents before the first run.
 bool has_first_contents(const Module& module, int state);
 /// True if a state belongs to a recurrent cell, whose kernel writes it: a tensor marked as variable, not a resource.

@@ -191,10 +191,12 @@ bool write_softmax(OpWriter& w) {
   const auto apply = [&](int x) {
     const auto& [dtype, quant] = file_type;
     // The integer kernels have one output scale: 1/256 for SOFTMAX, 16/256 for LOG_SOFTMAX.
-    const bool integers = s.at(x).quant && quant && is_per_tensor(quant) &&
-                          (s.file().module.format == "tflite" ||
-                           (dtype == DType::kI8 && (log ? quant->scale() == 16.f / 256 && quant->zero_point() == 127
-                                                        : quant->scale() == 1.f / 256 && quant->zero_point() == -128)));
+    const bool integers =
+        s.at(x).quant && quant && is_per_tensor(quant) &&
+        (s.file().module.format == "tflite" ||
+         (dtype == DType::kI8 && (log ? quant->scale() == 16.f / 256 && quant->zero_point() == 127
+                                      : quant->scale() == 1.f / 256 && quant->zero_point() == -128)) ||
+         (dtype == DType::kU8 && !log && quant->scale() == 1.f / 256 && quant->zero_point() == 0));
     if (!integers) x = s.dequantize(x);
     const DType type = integers ? dtype : DType::kF32;
     const QuantPtr q = integers ? quant : nullptr;

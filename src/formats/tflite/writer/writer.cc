@@ -97,6 +97,7 @@ Result<WriteResult> write(const Module& module, const WriteOptions& options) {
   std::vector<FileSubgraph> subgraphs(module.graphs.size());
   FileContext file{.module = module, .options = options, .subgraphs = subgraphs};
   file.prefer_int8 = module.format != "tflite";
+  file.uint8 = file.prefer_int8 && keeps_uint8(module);
   file.order = subgraph_order(module);
   for (int state = 0; state < static_cast<int>(module.states.size()) && file.initializer < 0; ++state)
     if (has_first_contents(module, state)) file.initializer = static_cast<int>(module.graphs.size());
@@ -130,6 +131,8 @@ bool can_write(const Module& module, const Graph& graph, const Node& node, const
   std::vector<FileSubgraph> subgraphs(1);
   FileContext file{.module = module, .options = options, .subgraphs = subgraphs};
   file.prefer_int8 = module.format != "tflite";
+  const auto is_uint8 = [&](ValueId id) { return id != kNoValue && graph.value(id).type.dtype == DType::kU8; };
+  if (file.prefer_int8 && std::ranges::any_of(node.inputs, is_uint8)) file.uint8 = keeps_uint8(module);
   file.order = subgraph_order(module);
   return SubgraphWriter(file, 0, graph, false).try_node(node);
 }
