@@ -52,6 +52,7 @@ ModelLowering::ModelLowering(const Source& source, const ModelProto& proto, Modu
     : source_(source), proto_(proto), module_(module), tensors_(source) {}
 
 namespace {
+
 Status read_opsets(const std::vector<OpsetId>& list, std::map<std::string_view, int64_t>& out) {
   for (const OpsetId& o : list) {
     const std::string_view domain = canonical(o.domain);
@@ -65,6 +66,18 @@ Status read_opsets(const std::vector<OpsetId>& list, std::map<std::string_view, 
   }
   return Ok();
 }
+
+/// The DequantizeLinear that makes a value of constants. A body repeats it: its products then have constant weights.
+const Node* dequantized_constant(const Graph& graph, ValueId id) {
+  const auto made = std::ranges::find_if(graph.nodes, [&](const Node& n) {
+    return n.op == Op::kDequantizeLinear && n.outputs.size() == 1 && n.outputs[0] == id;
+  });
+  if (made == graph.nodes.end()) return nullptr;
+  const bool known = std::ranges::all_of(
+      made->inputs, [&](ValueId in) { return in != kNoValue && graph.value(in).constant != nullptr; });
+  return known ? &*made : nullptr;
+}
+
 }  // namespace
 
 Status ModelLowering::run() {
@@ -156,11 +169,25 @@ std::optional<ValueId> ModelLowering::find(Scope& scope, std::string_view name) 
   const auto outer = find(*scope.parent, name);
   if (!outer || *outer == kNoValue) return outer;
   // The parent may be a function's scope in the same graph as its caller, but a body always has a graph of its own.
-  const Value v = scope.parent->builder.graph().value(*outer);
-  const ValueId inner = scope.builder.graph().add_value(
-      {.name = std::string(name), .type = v.type, .constant = v.constant, .dim_names = v.dim_names});
-  if (!v.constant) scope.captures->emplace_back(*outer, inner);
+  const Graph& parent = scope.parent->builder.graph();
+  Graph& graph = scope.builder.graph();
+  const Value v = parent.value(*outer);
+  const ValueId inner =
+      graph.add_value({.name = std::string(name), .type = v.type, .constant = v.constant, .dim_names = v.dim_names});
   scope.names[name] = {.value = inner};
+  if (v.constant) return inner;
+  const Node* weights = dequantized_constant(parent, *outer);
+  if (!weights) {
+    scope.captures->emplace_back(*outer, inner);
+    return inner;
+  }
+  Node copy = *weights;
+  for (ValueId& id : copy.inputs) {
+    const Value operand = parent.value(id);
+    id = graph.add_value({.name = operand.name, .type = operand.type, .constant = operand.constant});
+  }
+  copy.outputs = {inner};
+  graph.nodes.push_back(std::move(copy));
   return inner;
 }
 

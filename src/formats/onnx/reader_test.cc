@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <random>
@@ -243,6 +244,31 @@ TEST(OnnxReader, CapturesOuterValues) {
   auto m = load(make_model(g));
   ASSERT_TRUE(m.ok()) << m.error().message();
   EXPECT_EQ(run(*m, {3}), (std::vector<float>{-3}));
+}
+
+/// A branch whose weights the main graph makes real: it makes them itself, of constants.
+TEST(OnnxReader, RepeatsDequantizedConstantsInBodies) {
+  const auto branch = [](std::string_view op) {
+    ProtoWriter g;
+    return g.message(1, make_node(op, {"x", "w"}, {"r"})).text(2, "branch").message(12, ProtoWriter().text(1, "r"));
+  };
+  ProtoWriter n = make_node("If", {"c"}, {"z"}), g;
+  n.message(5, ProtoWriter().text(1, "then_branch").number(20, 5).message(6, branch("Mul")));
+  n.message(5, ProtoWriter().text(1, "else_branch").number(20, 5).message(6, branch("Add")));
+  g.message(5, make_raw_tensor("c", 9, {}, std::string_view("\1", 1)));
+  g.message(5, make_raw_tensor("q", 3, {1}, std::string_view("\5", 1)));
+  g.message(5, make_raw_tensor("s", 1, {}, floats({0.5f})));
+  g.message(1, make_node("DequantizeLinear", {"q", "s"}, {"w"})).message(1, n);
+  g.message(11, make_value("x", 1, {1})).message(12, make_value("z", 1, {1}));
+  auto m = load(make_model(g));
+  ASSERT_TRUE(m.ok()) << m.error().message();
+  EXPECT_EQ(run(*m, {3}), (std::vector<float>{7.5f}));
+  ASSERT_EQ(module_of(*m).graphs.size(), 3u);
+  for (size_t i = 1; i < 3; ++i) {
+    const Graph& body = module_of(*m).graphs[i];
+    EXPECT_EQ(body.inputs.size(), 1u);
+    EXPECT_EQ(std::ranges::count(body.nodes, Op::kDequantizeLinear, &Node::op), 1);
+  }
 }
 
 void expect_error(const ProtoWriter& m, const std::string& part) {
