@@ -1,5 +1,5 @@
 // Operators that exporters decompose: GELU, SiLU, layer, RMS and group normalization, the bias of a matrix product,
-// indices that count from the end.
+// indices that count from the end, any and all of truth values.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -8,6 +8,7 @@
 #include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
+#include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
 #include "passes/fuse/pattern.h"
 #include "passes/passes.h"
@@ -140,15 +141,30 @@ bool is_row_constant(const Pattern& in, ValueId id, ValueId x) {
          rows.back() > 1 && c->elements() == rows.back() && c->shape().back() == rows.back();
 }
 
+/// True for (x - mean)^2, as one node or as a product.
+bool is_squared_difference(const Pattern& in, ValueId id, ValueId x, ValueId mean) {
+  const auto subtracts = [&](const Node* n) {
+    return n && ((n->inputs[0] == x && n->inputs[1] == mean) || (n->inputs[1] == x && n->inputs[0] == mean));
+  };
+  if (subtracts(in.binary(id, Binary::kSquaredDifference))) return true;
+  const Node* product = in.binary(id, Binary::kMul);
+  return product && product->inputs[0] == product->inputs[1] && subtracts(in.binary(product->inputs[0], Binary::kSub));
+}
+
+/// v of 1 / sqrt(v), as one node or as two; kNoValue for another value.
+ValueId under_reciprocal_root(const Pattern& in, ValueId id) {
+  if (const Node* root = in.unary(id, Unary::kRsqrt)) return root->inputs[0];
+  const Node* reciprocal = in.unary(id, Unary::kReciprocal);
+  const Node* root = reciprocal ? in.unary(reciprocal->inputs[0], Unary::kSqrt) : nullptr;
+  return root ? root->inputs[0] : kNoValue;
+}
+
 /// The epsilon of a sum of an epsilon and the variance of x over the last dimension, mean((x - mean)^2).
 std::optional<double> variance_epsilon(const Pattern& in, ValueId id, ValueId x, ValueId mean) {
   const Node* sum = in.binary(id, Binary::kAdd);
   for (size_t i = 0; sum && i < 2; ++i) {
     const auto epsilon = in.scalar(sum->inputs[1 - i], sum->inputs[i]);
-    const Node* square = epsilon ? in.binary(in.mean_over_last(sum->inputs[i]), Binary::kSquaredDifference) : nullptr;
-    if (square && ((square->inputs[0] == x && square->inputs[1] == mean) ||
-                   (square->inputs[1] == x && square->inputs[0] == mean)))
-      return epsilon;
+    if (epsilon && is_squared_difference(in, in.mean_over_last(sum->inputs[i]), x, mean)) return epsilon;
   }
   return std::nullopt;
 }
@@ -179,8 +195,7 @@ std::optional<Node> factored_normalization(const Pattern& in, const Node& n) {
       scale = product->inputs[k];
       root = product->inputs[1 - k];
     }
-    const Node* reciprocal = in.unary(root, Unary::kRsqrt);
-    const auto epsilon = reciprocal ? variance_epsilon(in, reciprocal->inputs[0], x, mean) : std::nullopt;
+    const auto epsilon = variance_epsilon(in, under_reciprocal_root(in, root), x, mean);
     if (!epsilon || (scale != kNoValue && !is_row_constant(in, scale, x)) ||
         (bias != kNoValue && !is_row_constant(in, bias, x)))
       continue;
@@ -225,8 +240,8 @@ std::optional<Node> biased_product(const Pattern& in, const Node& n) {
     if (!c || !product || !in.has_one_use(n.inputs[i]) || product->inputs.size() != 2) continue;
     const auto& a = static_cast<const MatMulAttrs&>(*product->attrs);
     const Tensor* b = in.constant(product->inputs[1]);
-    if (!b || b->rank() != 2 || b->dtype() != DType::kF32 || b->quant() || a.act.kind != ActKind::kNone ||
-        a.beta != 1 || a.row_block != 0 || !in.is_f32(product->inputs[0]))
+    if (!b || b->rank() != 2 || b->dtype() != DType::kF32 || b->quant() || a.act.kind != ActKind::kNone || a.beta != 1 ||
+        a.row_block != 0 || !in.is_f32(product->inputs[0]))
       continue;
     const int64_t columns = b->dim(a.transpose_b ? 0 : 1);
     if (c->dtype() != DType::kF32 || c->rank() < 1 || c->rank() > in.type(n.inputs[i]).shape.rank() ||
@@ -334,6 +349,20 @@ std::optional<Node> wrapped_gather(const Pattern& in, const Node& n) {
   return made;
 }
 
+/// The greatest or least of truth values as integers, as truth values again: any or all of them.
+std::optional<Node> truth_reduction(const Pattern& in, const Node& n) {
+  const Node* reduce = in.producer(n.inputs[0], Op::kReduce);
+  const Node* cast = reduce ? in.producer(reduce->inputs[0], Op::kCast) : nullptr;
+  if (!cast || in.type(n.outputs[0]).dtype != DType::kBool || in.type(cast->inputs[0]).dtype != DType::kBool)
+    return std::nullopt;
+  ReduceAttrs a = static_cast<const ReduceAttrs&>(*reduce->attrs);
+  if ((a.fn != Reduction::kMax && a.fn != Reduction::kMin) || a.accumulate != DType::kInvalid) return std::nullopt;
+  a.fn = a.fn == Reduction::kMax ? Reduction::kAny : Reduction::kAll;
+  std::vector<ValueId> inputs = reduce->inputs;
+  inputs[0] = cast->inputs[0];
+  return as(n, Op::kReduce, make_attrs<ReduceAttrs>(a), std::move(inputs), "Cast+Reduce");
+}
+
 }  // namespace
 
 void recompose(Graph& graph) {
@@ -344,6 +373,8 @@ void recompose(Graph& graph) {
     std::optional<Node> made;
     if (n.op == Op::kGather) {
       made = wrapped_gather(in, n);
+    } else if (n.op == Op::kCast) {
+      made = truth_reduction(in, n);
     } else if (!in.is_f32(n.outputs[0])) {
       continue;
     } else if (n.op == Op::kReshape) {

@@ -153,11 +153,16 @@ TEST(Recompose, LayerNormalization) {
 }
 
 /// x * factor + (bias - m * factor), or x * factor + -m * factor without a bias, factor = scale / sqrt(variance(x) +
-/// e), the scale absent without a shape; m is the mean of x, or of x + `more`.
+/// e), the scale absent without a shape; m is the mean of x, or of x + `more`. `split`: square and root are two nodes
+/// each.
 ValueId factored(Forms& f, ValueId x, const std::optional<Shape>& scale, const std::optional<Shape>& bias,
-                 double more = 0) {
-  const ValueId mean = f.mean(x), variance = f.mean(f.binary(Binary::kSquaredDifference, x, mean));
-  ValueId factor = f.unary(Unary::kRsqrt, f.add(variance, 1e-3)), shift = mean;
+                 double more = 0, bool split = false) {
+  const ValueId mean = f.mean(x), difference = f.binary(Binary::kSub, x, mean);
+  const ValueId square = split ? f.mul(difference, difference) : f.binary(Binary::kSquaredDifference, x, mean);
+  const ValueId variance = f.add(f.mean(square), 1e-3);
+  ValueId factor =
+              split ? f.unary(Unary::kReciprocal, f.unary(Unary::kSqrt, variance)) : f.unary(Unary::kRsqrt, variance),
+          shift = mean;
   if (scale) factor = f.mul(factor, f.weights(*scale));
   if (more != 0) shift = f.mean(f.add(x, more));
   if (!bias) shift = f.unary(Unary::kNeg, shift);
@@ -170,6 +175,7 @@ TEST(Recompose, LayerNormalizationByAFactor) {
   for (const auto& scale : {std::optional<Shape>(), std::optional(Shape{24}), std::optional(Shape{1, 1, 24})})
     for (const auto& bias : {std::optional<Shape>(), std::optional(Shape{24})})
       check(kRows, [&](Forms& f, ValueId x) { return factored(f, x, scale, bias); }, {"LayerNorm"});
+  check(kRows, [](Forms& f, ValueId x) { return factored(f, x, Shape{24}, Shape{24}, 0, true); }, {"LayerNorm"});
   check(  // a scale for each row
       kRows,
       [](Forms& f, ValueId x) {
@@ -279,6 +285,20 @@ TEST(Recompose, IndicesThatCountFromTheEnd) {
   // Another number is no extent.
   check({8}, [](Forms& f, ValueId x) { return wrapped_gather(f, x, 4); },
         {"Cast", "Binary", "Binary", "Where", "Gather"});
+}
+
+TEST(Recompose, AnyAndAllOfTruthValues) {
+  for (const Reduction fn : {Reduction::kMax, Reduction::kMin})
+    check(kRows,
+          [&](Forms& f, ValueId x) {
+            const auto cast = [&](ValueId v, DType to) { return f.op(Op::kCast, make_attrs<CastAttrs>(to), {v}); };
+            ReduceAttrs a;
+            a.fn = fn;
+            const ValueId integers = cast(f.binary(Binary::kLess, x, fn == Reduction::kMax ? -2.8 : 2.8), DType::kI32);
+            return cast(cast(f.op(Op::kReduce, make_attrs<ReduceAttrs>(a), {integers, f.b.i64({1})}), DType::kBool),
+                        DType::kF32);
+          },
+          {"Binary", "Reduce", "Cast"});
 }
 
 TEST(FuseAttention, DividedAndMasked) {
