@@ -40,7 +40,7 @@ void merge_transposes(Graph& graph);
 
 /// Replaces what exporters decompose by one operator: on float32 values GELU, SiLU, layer, RMS and group normalization,
 /// and the bias of a matrix product with a constant matrix; gathers by indices that are made positive before; any or
-/// all of truth values.
+/// all of truth values; products with int8 weights of what TFLite's formula rounds at run time.
 void recompose(Graph& graph);
 /// Replaces product, scale, mask, softmax, product by Attention on float32 values, with the transposes of heads where
 /// it takes [B, S, H*D] itself. A row whose keys are all hidden gives zeros, not NaN.

@@ -1,5 +1,5 @@
 // Operators that exporters decompose: GELU, SiLU, layer, RMS and group normalization, the bias of a matrix product,
-// indices that count from the end, any and all of truth values.
+// indices that count from the end, any and all of truth values, quantization at run time.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -11,6 +11,7 @@
 #include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
 #include "passes/fuse/pattern.h"
+#include "passes/fuse/run_time_quantization.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
 
@@ -240,7 +241,8 @@ std::optional<Node> biased_product(const Pattern& in, const Node& n) {
     if (!c || !product || !in.has_one_use(n.inputs[i]) || product->inputs.size() != 2) continue;
     const auto& a = static_cast<const MatMulAttrs&>(*product->attrs);
     const Tensor* b = in.constant(product->inputs[1]);
-    if (!b || b->rank() != 2 || b->dtype() != DType::kF32 || b->quant() || a.act.kind != ActKind::kNone || a.beta != 1 ||
+    const bool real = b && b->dtype() == DType::kF32 && !b->quant();
+    if (!b || b->rank() != 2 || !(real || a.dynamic_quant) || a.act.kind != ActKind::kNone || a.beta != 1 ||
         a.row_block != 0 || !in.is_f32(product->inputs[0]))
       continue;
     const int64_t columns = b->dim(a.transpose_b ? 0 : 1);
@@ -377,6 +379,8 @@ void recompose(Graph& graph) {
       made = truth_reduction(in, n);
     } else if (!in.is_f32(n.outputs[0])) {
       continue;
+    } else if (n.op == Op::kMatMul || n.op == Op::kConv) {
+      made = run_time_quantized(in, n);
     } else if (n.op == Op::kReshape) {
       made = group_normalization(in, n);
     } else if (n.op == Op::kBinary) {
