@@ -98,8 +98,8 @@ std::optional<std::vector<int>> without_ones(const Shape& x, const Shape& y) {
   return at == y.rank() ? std::optional(axes) : std::nullopt;
 }
 
-/// Folds a Pad with zeros before a Reshape that adds or drops dimensions of 1 into the convolution behind it, as
-/// Conv1D of TFLite has it: the Reshape comes first. Each is the only user of the one before.
+/// Folds a Pad with zeros before a Reshape, Unsqueeze or Squeeze that adds or drops dimensions of 1 into the
+/// convolution behind it, as Conv1D of TFLite has it: the Reshape comes first. Each is the only user of the one before.
 class ReshapedPads {
  public:
   explicit ReshapedPads(Graph& graph) : g_(graph), uses_(count_uses(graph)), producer_(graph.values.size(), -1) {
@@ -108,9 +108,11 @@ class ReshapedPads {
         if (id != kNoValue) producer_[static_cast<size_t>(id)] = static_cast<int>(k);
   }
   void fold(Node& conv) {
-    Node* reshape = producer(conv, Op::kReshape);
+    Node* reshape = nullptr;
+    for (const Op op : {Op::kReshape, Op::kUnsqueeze, Op::kSqueeze})
+      if (!reshape) reshape = producer(conv, op);
     const Node* pad = reshape ? producer(*reshape, Op::kPad) : nullptr;
-    if (!pad || !pads_with_zeros(g_, *pad)) return;
+    if (!pad || !pads_with_zeros(g_, *pad) || reshape->inputs.size() < 2) return;
     const ValueType &x = g_.value(pad->inputs[0]).type, &y = g_.value(pad->outputs[0]).type;
     const ValueType& to = g_.value(reshape->outputs[0]).type;
     if (!x.is_static() || !y.is_static() || !to.is_static()) return;
@@ -134,7 +136,7 @@ class ReshapedPads {
     conv.attrs = std::move(attrs);
     conv.origin = pad->origin + "+" + conv.origin;
     reshape->inputs[0] = pad->inputs[0];
-    reshape->inputs[1] = add_constant(shape);
+    if (reshape->op == Op::kReshape) reshape->inputs[1] = add_constant(shape);
     reshape->outputs[0] = conv.inputs[0] = add_value({.type = type});
   }
 

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "ops/conv/conv.h"
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
@@ -100,8 +103,10 @@ TEST(FusePads, OtherValuesStay) {
   check({.quantized = true, .channels_last = true, .value = 0}, false);
 }
 
-/// Pad, Reshape of lines to images of one line, convolution, as Conv1D of TFLite has it.
-Result<Tensor> run_lines(bool quantized, const std::vector<int64_t>& pads, int64_t dilation, bool apart, bool fuses) {
+/// Pad, Reshape of lines to images of one line, convolution, as Conv1D of TFLite has it. `inserts`: Unsqueeze, not
+/// Reshape.
+Result<Tensor> run_lines(bool quantized, const std::vector<int64_t>& pads, int64_t dilation, bool apart, bool fuses,
+                         bool inserts = false) {
   auto module = std::make_shared<Module>();
   module->format = "test";
   module->graphs.resize(1);
@@ -130,7 +135,10 @@ Result<Tensor> run_lines(bool quantized, const std::vector<int64_t>& pads, int64
   const ValueId in = b.input("x", ValueType::tensor(t, x.shape(), params(0.5f, 7)));
   const ValueId value = b.constant("", random_tensor(t, Shape{}, quantized ? 7 : 0, quantized ? 7 : 0, 3));
   SMELT_TRY(b.node_to(Op::kPad, make_attrs<PadAttrs>(pad), {in, integers(pads), value}, {padded}));
-  SMELT_TRY(b.node_to(Op::kReshape, make_attrs<ReshapeAttrs>(), {padded, integers({1, 1, length, 6})}, {image}));
+  if (inserts)
+    SMELT_TRY(b.node_to(Op::kUnsqueeze, make_attrs<NoAttrs>(), {padded, integers({1})}, {image}));
+  else
+    SMELT_TRY(b.node_to(Op::kReshape, make_attrs<ReshapeAttrs>(), {padded, integers({1, 1, length, 6})}, {image}));
   SMELT_TRY(b.node_to(Op::kConv, make_attrs<ConvAttrs>(conv), {image, b.constant("", w)}, {y}));
   b.graph().outputs = {y};
   if (apart) b.graph().outputs.push_back(image);
@@ -139,10 +147,10 @@ Result<Tensor> run_lines(bool quantized, const std::vector<int64_t>& pads, int64
 
 TEST(FusePads, BeforeAReshapeThatAddsADimension) {
   for (const bool quantized : {false, true})
-    for (const int64_t dilation : {1, 20}) {
+    for (const auto& [dilation, inserts] : {std::pair{1, false}, {1, true}, {20, false}}) {
       const std::vector<int64_t> causal = {0, 0, 2 * dilation, 0, 0, 0};
-      const auto want = run_lines(quantized, causal, dilation, true, false);
-      const auto got = run_lines(quantized, causal, dilation, false, true);
+      const auto want = run_lines(quantized, causal, dilation, true, false, inserts);
+      const auto got = run_lines(quantized, causal, dilation, false, true, inserts);
       ASSERT_TRUE(want.ok()) << want.error().message();
       ASSERT_TRUE(got.ok()) << got.error().message();
       ASSERT_EQ(want->shape(), got->shape());
