@@ -64,6 +64,9 @@ struct Scope {
   const CallAttributes* attributes = nullptr;                    ///< null outside functions
   std::vector<std::pair<ValueId, ValueId>>* captures = nullptr;  ///< of a body: outer value, inner value
   int depth = 0;                                                 ///< nested function calls
+  /// The nodes that make constants real, by their outputs, among the first `seen_nodes` of the graph.
+  std::unordered_map<ValueId, size_t> dequantized;
+  size_t seen_nodes = 0;
 };
 
 /// A lowered body graph.

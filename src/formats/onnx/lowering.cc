@@ -68,14 +68,17 @@ Status read_opsets(const std::vector<OpsetId>& list, std::map<std::string_view, 
 }
 
 /// The DequantizeLinear that makes a value of constants. A body repeats it: its products then have constant weights.
-const Node* dequantized_constant(const Graph& graph, ValueId id) {
-  const auto made = std::ranges::find_if(graph.nodes, [&](const Node& n) {
-    return n.op == Op::kDequantizeLinear && n.outputs.size() == 1 && n.outputs[0] == id;
-  });
-  if (made == graph.nodes.end()) return nullptr;
-  const bool known = std::ranges::all_of(
-      made->inputs, [&](ValueId in) { return in != kNoValue && graph.value(in).constant != nullptr; });
-  return known ? &*made : nullptr;
+const Node* dequantized_constant(Scope& scope, ValueId id) {
+  const Graph& graph = scope.builder.graph();
+  for (size_t& i = scope.seen_nodes; i < graph.nodes.size(); ++i) {
+    const Node& n = graph.nodes[i];
+    const bool of_constants = n.op == Op::kDequantizeLinear && std::ranges::all_of(n.inputs, [&](ValueId in) {
+                                return in != kNoValue && graph.value(in).constant != nullptr;
+                              });
+    if (of_constants && n.outputs.size() == 1) scope.dequantized[n.outputs[0]] = i;
+  }
+  const auto made = scope.dequantized.find(id);
+  return made == scope.dequantized.end() ? nullptr : &graph.nodes[made->second];
 }
 
 }  // namespace
@@ -176,7 +179,7 @@ std::optional<ValueId> ModelLowering::find(Scope& scope, std::string_view name) 
       graph.add_value({.name = std::string(name), .type = v.type, .constant = v.constant, .dim_names = v.dim_names});
   scope.names[name] = {.value = inner};
   if (v.constant) return inner;
-  const Node* weights = dequantized_constant(parent, *outer);
+  const Node* weights = dequantized_constant(*scope.parent, *outer);
   if (!weights) {
     scope.captures->emplace_back(*outer, inner);
     return inner;

@@ -351,12 +351,13 @@ std::optional<Node> wrapped_gather(const Pattern& in, const Node& n) {
   return made;
 }
 
-/// The greatest or least of truth values as integers, as truth values again: any or all of them.
+/// The greatest or least of truth values as integers, as truth values again: any or all of them, if there are some.
 std::optional<Node> truth_reduction(const Pattern& in, const Node& n) {
   const Node* reduce = in.producer(n.inputs[0], Op::kReduce);
   const Node* cast = reduce ? in.producer(reduce->inputs[0], Op::kCast) : nullptr;
-  if (!cast || in.type(n.outputs[0]).dtype != DType::kBool || in.type(cast->inputs[0]).dtype != DType::kBool)
-    return std::nullopt;
+  if (!cast || in.type(n.outputs[0]).dtype != DType::kBool) return std::nullopt;
+  const ValueType& x = in.type(cast->inputs[0]);
+  if (x.dtype != DType::kBool || !x.is_static() || x.shape.elements() == 0) return std::nullopt;
   ReduceAttrs a = static_cast<const ReduceAttrs&>(*reduce->attrs);
   if ((a.fn != Reduction::kMax && a.fn != Reduction::kMin) || a.accumulate != DType::kInvalid) return std::nullopt;
   a.fn = a.fn == Reduction::kMax ? Reduction::kAny : Reduction::kAll;
