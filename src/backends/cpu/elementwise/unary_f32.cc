@@ -18,11 +18,6 @@
 #include "ops/elementwise/elementwise.h"
 #include "tensor/numeric.h"
 
-#ifndef SMELT_CPU_UNARY_F32
-#define SMELT_CPU_UNARY_F32
-namespace smelt {}  // namespace smelt
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -264,10 +259,6 @@ class UnaryF32 final : public Kernel {
   UnaryParameters p_;
   int64_t n_;
 };
-
-}  // namespace
-
-namespace {
 
 /// A function with its parameters.
 struct UnaryFunction {
