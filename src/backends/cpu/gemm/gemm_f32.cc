@@ -214,6 +214,7 @@ template <class Words, int MR>
 void fill_tiles(GemmF32& g, bool one_order) {
   g.tiles[0][MR - 1] = one_order ? &gemm_tile<MR, 1, 1, Words> : &gemm_tile<MR, 1, accumulators(MR), Words>;
   g.tiles[1][MR - 1] = one_order ? &gemm_tile<MR, 2, 1, Words> : &gemm_tile<MR, 2, accumulators(MR * 2), Words>;
+  g.tiles[2][MR - 1] = one_order ? &gemm_tile<MR, 1, 1, Words> : &gemm_tile<MR, 1, accumulators(MR * 2), Words>;
   if constexpr (MR > 1) fill_tiles<Words, MR - 1>(g, one_order);
 }
 
@@ -350,8 +351,8 @@ struct Split {
     const float* const next = p + 1 < last ? panel + (k + 1) * w : nullptr;
     const GemmChunk chunk{
         runs, panel + w, panel, strip.lda, strip.ldc, std::min(g.nr(), n - column), lo, hi, next ? kMostBytes : 0};
-    g.tiles[w / g.lanes - 1][strip.rows - 1](chunk, strip.a, strip.c + column, row_bias,
-                                             reinterpret_cast<const char*>(next ? next : panel));
+    g.tiles_of(w, column)[strip.rows - 1](chunk, strip.a, strip.c + column, row_bias,
+                                          reinterpret_cast<const char*>(next ? next : panel));
   }
 }
 
@@ -420,7 +421,7 @@ void GemmF32::product(const GemmStrips& strips, const GemmRuns& runs, int64_t k,
 void GemmF32::chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips, const EvenTiles& of_strip,
                                int64_t width, int64_t offset, int64_t column, const float* row_bias,
                                const float* next) const {
-  const Tile* tile = tiles[width / lanes - 1];
+  const Tile* tile = tiles_of(width, column);
   const char* ahead = reinterpret_cast<const char*>(next);
   const int64_t share = chunk.ahead_step * (chunk.runs.count * chunk.runs.length / 2);
   for (int64_t s = 0; s < strips.count; ++s) {

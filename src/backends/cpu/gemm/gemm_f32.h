@@ -50,8 +50,10 @@ struct GemmF32 {
   using Tile = void (*)(const GemmChunk& chunk, const float* a, float* c, const float* row_bias, const char* ahead);
   int64_t mr = 0;
   int64_t lanes = 0;
-  Tile tiles[2][16] = {};  ///< [panel width / lanes - 1][rows - 1]
-  int64_t word = 1;        ///< elements of K that a word holds
+  /// [0]: of a narrow panel, the only one; [1]: of wide ones; [2]: of a narrow one behind wide ones, which adds up as
+  /// they do, so that equal columns of b give equal columns of c. Then [rows - 1].
+  Tile tiles[3][16] = {};
+  int64_t word = 1;  ///< elements of K that a word holds
   /// The k elements of a row of a as words(k) words; what is missing of the last one is zero. `row` may be `a`.
   /// nullptr: a stays as it is.
   void (*to_words)(const float* a, int64_t k, float* row) = nullptr;
@@ -68,6 +70,8 @@ struct GemmF32 {
   int64_t packed_size(int64_t k, int64_t n) const {
     return n == 0 ? 0 : (k + 1) * ((panels(n) - 1) * nr() + width(n, panels(n) - 1));
   }
+  /// The tiles for a panel of that width from that column on.
+  const Tile* tiles_of(int64_t width, int64_t column) const { return tiles[width > lanes ? 1 : column > 0 ? 2 : 0]; }
   int64_t panel_offset(int64_t k, int64_t p) const { return p * (k + 1) * nr(); }
   /// Packs b[i * stride_k + j * stride_n] * alpha for the k elements i, and bias (null: zeros) * beta, into dst.
   void pack(const float* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t n, const float* bias, float* dst,

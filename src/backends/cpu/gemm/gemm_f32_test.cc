@@ -1,0 +1,41 @@
+#include "backends/cpu/gemm/gemm_f32.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "base/cat.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::test;
+
+/// Equal columns of b give equal columns of c, bit by bit, also where the last panel is narrower than those before.
+TEST(GemmF32, EqualColumnsGiveEqualResults) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const Isa isa : machine_isas()) {
+    const GemmF32& gemm = gemm_f32(isa);
+    for (const int64_t m : {int64_t{1}, int64_t{3}, gemm.mr - 1, gemm.mr, 3 * gemm.mr + 2})
+      for (const int64_t n : {gemm.lanes, gemm.nr() + 1, 3 * gemm.nr() + gemm.lanes, 3 * gemm.nr() + gemm.lanes + 1}) {
+        SCOPED_TRACE(Cat(to_string(isa), ": ", m, " x ", n));
+        constexpr int64_t k = 500;
+        const Tensor a = random_tensor(DType::kF32, {m, k}, -1, 1, 1),
+                     column = random_tensor(DType::kF32, {k}, -1, 1, 2);
+        AlignedBuffer packed(static_cast<size_t>(gemm.packed_size(k, n)) * sizeof(float));
+        std::vector<float> c(static_cast<size_t>(m * n));
+        gemm.pack(column.data<float>(), 1, 0, k, n, nullptr, packed.data<float>());
+        gemm.run(m, n, k, a.data<float>(), k, packed.data<float>(), 0, gemm.panels(n), c.data(), n, nullptr, -kInf,
+                 kInf);
+        for (int64_t i = 0; i < m; ++i) {
+          const auto row = c.begin() + i * n;
+          EXPECT_EQ(std::count(row, row + n, *row), n) << "row " << i;
+        }
+      }
+  }
+}
+
+}  // namespace
+}  // namespace smelt
