@@ -45,7 +45,8 @@ class ConvI8 final : public Kernel {
         key,
         [&] { return unquantized ? pack(filter.data<int8_t>()) : pack(ordered_filter(g_, filter, q_.w_zeros).data()); },
         [&] {
-          return spec.contents("conv_i8", key.filter.numbers(), {key.chunks, key.x_zero, key.x_signed, gemm_.bytes});
+          return spec.contents("conv_i8", key.filter.numbers(),
+                               {key.chunks, key.x_zero, key.x_signed, gemm_.bytes, gemm_.addend_rows});
         });
     lda_ = gemm_.a_row_bytes(g.k());
     block_ = gemm_.block_rows(g.out_pixels(), g.k());

@@ -102,6 +102,7 @@ class ConvLineBuffer {
       }
     const int64_t step = g_.stride[2] * g_.all_in(), nr = gemm_.nr(), first = index * g_.out[2];
     alignas(64) int32_t acc[GemmI8::kMaxTile];
+    TileState state;
     for (int64_t group = 0, channel = 0; group < g_.groups; ++group)
       for (int64_t left = g_.c_out; left > 0; left -= nr) {
         const bool wide = left > gemm_.lanes;
@@ -112,7 +113,7 @@ class ConvLineBuffer {
           const int64_t here = std::min(height_, end - at);
           const void* chunks[kMaxChunks];
           for (int64_t i = 0; i < n; ++i) chunks[i] = starts[i] + shift;
-          tile[here - 1](chunks, n, step, packed, steps_, acc, nullptr);
+          tile[here - 1](chunks, n, step, packed, steps_, acc, nullptr, state);
           done(acc, first + at, here, channel, columns);
         }
         packed += panel_bytes_ >> !wide;

@@ -325,6 +325,7 @@ class ConvTransposeRows final : public Kernel {
         packed_->data<char>() + phase.packed + group * padded_bytes(gemm_.packed_bytes(depth, s_.c_out));
     const int64_t count = (pixels + gemm_.mr - 1) / gemm_.mr, height = (pixels + count - 1) / count;
     alignas(64) int32_t acc[GemmI8::kMaxTile];
+    TileState state;
     for (int64_t p = 0; p < gemm_.panels(s_.c_out); ++p) {
       const auto& tile = gemm_.tiles[ends_.x_signed()][gemm_.width(s_.c_out, p) / gemm_.lanes - 1];
       const int64_t column = p * gemm_.nr(), channel = group * s_.c_out + column;
@@ -332,7 +333,7 @@ class ConvTransposeRows final : public Kernel {
         const int64_t here = std::min(height, pixels - at);
         const void* chunks[kMaxChunks];
         for (int64_t i = 0; i < n; ++i) chunks[i] = starts[i] + at * s_.all_in() + group * s_.c_in;
-        tile[here - 1](chunks, n, s_.all_in(), packed + gemm_.panel_offset(depth, p), steps_, acc, nullptr);
+        tile[here - 1](chunks, n, s_.all_in(), packed + gemm_.panel_offset(depth, p), steps_, acc, nullptr, state);
         ends_.finish(image, acc, gemm_.nr(), here, std::min(gemm_.nr(), s_.c_out - column), channel, left,
                      sums + channel, first + at * out_step + channel, out_step);
       }

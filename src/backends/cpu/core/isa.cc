@@ -6,6 +6,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -17,10 +21,26 @@ namespace {
 constexpr struct {
   const char* name;
   Isa isa;
-} kLevels[] = {{"baseline", Isa::kBaseline}, {"dot", Isa::kDot},   {"avx2", Isa::kAvx2},
-               {"avx512", Isa::kAvx512},     {"vnni", Isa::kVnni}, {"bf16", Isa::kBf16}};
+} kLevels[] = {{"baseline", Isa::kBaseline}, {"dot", Isa::kDot}, {"avx2", Isa::kAvx2}, {"avx512", Isa::kAvx512},
+               {"vnni", Isa::kVnni},         {"amx", Isa::kAmx}, {"bf16", Isa::kBf16}, {"amx_bf16", Isa::kAmxBf16}};
 
 #if defined(__x86_64__)
+/// AMX-TILE, AMX-INT8 and AMX-BF16 (CPUID leaf 7: EDX bits 24, 25, 22), whose registers the system saves (XCR0 bits 17
+/// and 18) once a process has asked for them, which this does.
+bool has_amx() {
+#if defined(__linux__)
+  constexpr unsigned kFeatures = 1u << 24 | 1u << 25 | 1u << 22, kSavesState = 1u << 27, kTileState = 3u << 17;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, of Linux 5.16 and newer
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & kSavesState) == 0) return false;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & kFeatures) != kFeatures) return false;
+  __asm__("xgetbv" : "=a"(eax), "=d"(edx) : "c"(0));
+  return (eax & kTileState) == kTileState && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 /// CPUID leaf 7, subleaf 1: EAX bit 5.
 bool has_bf16() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -43,7 +63,8 @@ Isa detect() {
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (!avx512) return Isa::kAvx2;
   if (!__builtin_cpu_supports("avx512vnni")) return Isa::kAvx512;
-  return has_bf16() ? Isa::kBf16 : Isa::kVnni;
+  const Isa level = has_amx() ? Isa::kAmx : Isa::kVnni;
+  return has_bf16() ? level.with(IsaFeature::kBf16) : level;
 #elif defined(__aarch64__) && defined(__linux__)
   return getauxval(AT_HWCAP) & HWCAP_ASIMDDP ? Isa::kDot : Isa::kBaseline;
 #else
@@ -78,7 +99,9 @@ std::span<const Isa> named_isas() {
 
 std::span<const Isa> machine_isas() {
   const std::span<const Isa> all = named_isas();
-  return all.first(all.size() - (all.back().has(IsaFeature::kBf16) ? 1 : 0));
+  size_t n = all.size();
+  while (all[n - 1].has(IsaFeature::kBf16)) --n;
+  return all.first(n);
 }
 
 std::string list_of_isas() {

@@ -16,6 +16,7 @@ enum class IsaFeature : uint8_t {
   kAvx2,    ///< x86: AVX2, FMA, BMI2, F16C
   kAvx512,  ///< x86: AVX-512 F, BW, DQ, VL
   kVnni,    ///< x86: AVX-512 VNNI
+  kAmx,     ///< x86: AMX tiles of 8-bit integers and of bfloat16, and the system's permission to use them
   kBf16,    ///< x86: AVX-512 BF16. Kernels that need it round float32 operands to bfloat16
   kDot,     ///< Arm: 8-bit dot products (Armv8.2 FEAT_DotProd)
   /// A float result is summed in one order, wherever it lies in its tensor: SessionOptions::deterministic.
@@ -26,7 +27,7 @@ enum class IsaFeature : uint8_t {
 /// are the levels that SMELT_ISA chooses among.
 class Isa {
  public:
-  static constexpr size_t kSets = 64;  ///< how many sets there are
+  static constexpr size_t kSets = 128;  ///< how many sets there are
   constexpr Isa() = default;
   constexpr Isa(std::initializer_list<IsaFeature> features) {
     for (const IsaFeature f : features) bits_ |= bit(f);
@@ -38,7 +39,7 @@ class Isa {
   constexpr Isa without(IsaFeature f) const { return Isa(bits_ & ~bit(f)); }
   constexpr bool operator==(const Isa&) const = default;
 
-  static const Isa kBaseline, kDot, kAvx2, kAvx512, kVnni, kBf16;
+  static const Isa kBaseline, kDot, kAvx2, kAvx512, kVnni, kAmx, kBf16, kAmxBf16;
 
  private:
   constexpr explicit Isa(uint32_t bits) : bits_(bits) {}
@@ -50,13 +51,16 @@ inline constexpr Isa Isa::kDot{IsaFeature::kDot};
 inline constexpr Isa Isa::kAvx2{IsaFeature::kAvx2};
 inline constexpr Isa Isa::kAvx512{IsaFeature::kAvx2, IsaFeature::kAvx512};
 inline constexpr Isa Isa::kVnni{IsaFeature::kAvx2, IsaFeature::kAvx512, IsaFeature::kVnni};
-inline constexpr Isa Isa::kBf16{IsaFeature::kAvx2, IsaFeature::kAvx512, IsaFeature::kVnni, IsaFeature::kBf16};
+inline constexpr Isa Isa::kAmx = kVnni.with(IsaFeature::kAmx);
+inline constexpr Isa Isa::kBf16 = kVnni.with(IsaFeature::kBf16);
+inline constexpr Isa Isa::kAmxBf16 = kAmx.with(IsaFeature::kBf16);
 
-/// "baseline", "dot", "avx2", "avx512", "vnni", "bf16"; "custom" for sets without a name.
+/// "baseline", "dot", "avx2", "avx512", "vnni", "amx", "bf16", "amx_bf16"; "custom" for sets without a name.
 const char* to_string(Isa isa);
 /// The levels of this machine that are within float32 rounding of each other, each a superset of those before it.
 std::span<const Isa> machine_isas();
-/// machine_isas() and what this machine has that is used where it is named only, since it rounds more: Isa::kBf16.
+/// machine_isas() and what this machine has that is used where it is named only, since it rounds more: Isa::kBf16 and
+/// Isa::kAmxBf16.
 std::span<const Isa> named_isas();
 /// "baseline, avx2, ...": the names of named_isas().
 std::string list_of_isas();

@@ -35,7 +35,7 @@ HWY_INLINE VI multiply(Pair a, Columns b, VI sum) { return add_pairs(sum, a, b);
 
 template <int MR, int NV>
 void int16_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
-                int32_t* HWY_RESTRICT result, const void* /*next*/) {
+                int32_t* HWY_RESTRICT result, const void* /*next*/, TileState& /*state*/) {
   const DI d;
   constexpr ptrdiff_t L = HWY_MAX_BYTES / 4;
   constexpr int kGroups = (MR + 2) / 3;
@@ -133,6 +133,7 @@ Forms make_forms(Isa isa) {
   f.int16s = f.bytes = SMELT_FOR_LEVEL(isa, make_gemm_i8)();
 #if defined(__x86_64__)
   if (isa.has(IsaFeature::kVnni)) fill_vnni_tiles(f.bytes, f.int16s);
+  if (isa.has(IsaFeature::kAmx)) fill_amx_tiles(f.bytes);
 #elif defined(__aarch64__)
   if (isa.has(IsaFeature::kDot)) fill_dot_tiles(f.bytes);
 #endif
@@ -174,13 +175,14 @@ void pack_panels(const GemmI8& g, const W* weights, int64_t k, int64_t n, const 
   for (int64_t p = 0; p < g.panels(n); ++p) {
     const int64_t w = g.width(n, p), first = p * g.nr(), used = std::min(w, n - first);
     auto* addends = reinterpret_cast<uint32_t*>(static_cast<char*>(packed) + g.panel_offset(k, p));
-    char* groups = reinterpret_cast<char*>(addends + w);
-    if (used < w) std::memset(addends, 0, static_cast<size_t>((g.steps(k) + 1) * w * 4));
+    char* groups = reinterpret_cast<char*>(addends + g.addend_rows * w);
+    if (used < w) std::memset(addends, 0, static_cast<size_t>((g.steps(k) + g.addend_rows) * w * 4));
     for (int64_t j = 0; j < used; ++j) {
       const W* column = weights + (first + j) * k;
       const uint32_t sum = g.bytes ? pack_column<int8_t>(column, k, w, groups + j * 4)
                                    : pack_column<int16_t>(column, k, w, groups + j * 4);
       addends[j] = (bias ? static_cast<uint32_t>(bias[first + j]) : 0u) - sum * zero;
+      if (g.addend_rows > 1) addends[w + j] = addends[j] + sum * 128u;
     }
   }
 }

@@ -12,26 +12,52 @@
 
 namespace smelt {
 
+/// What tiles keep in the processor between calls, and what they bring nearer: one for a run of tiles on one thread.
+struct TileState {
+  TileState() = default;
+  TileState(const TileState&) = delete;
+  TileState& operator=(const TileState&) = delete;
+  ~TileState() {
+    if (release) release();
+  }
+  /// Says which bytes the tiles of the coming steps bring into the second cache, an even share each. Tiles of AMX do.
+  void bring(const void* from, int64_t bytes, int64_t steps_to_come) {
+    ahead = static_cast<const char*>(from);
+    ahead_end = ahead + bytes;
+    ahead_a_step = (bytes + steps_to_come - 1) / std::max<int64_t>(1, steps_to_come);
+  }
+
+  ptrdiff_t rows = 0, steps = 0;  ///< of the tile that the processor was prepared for
+  ptrdiff_t product_steps = 0;    ///< what one instruction takes of those steps
+  void (*release)() = nullptr;    ///< null: nothing is kept
+  const char *ahead = nullptr, *ahead_end = nullptr;
+  ptrdiff_t ahead_a_step = 0;
+};
+
 /// Integer matrix product with exact 32-bit accumulators (modulo 2^32), in tiles of mr rows by nr columns of b's
 /// panels.
 ///
-/// Two forms. Bytes: a is quantized bytes of either sign, b signed bytes, four products a step (AVX-512 VNNI, Arm's dot
-/// products). Int16Form: a and b are signed 16-bit numbers, two products a step (every level); zero points are
-/// subtracted beforehand. A row of a holds steps(k) groups of 4 bytes, the end filled with anything. A panel of b is
-/// one row of int32 addends and then steps(k) rows of groups, one group a column; missing columns and the end of k are
-/// zero.
+/// Two forms. Bytes: a is quantized bytes of either sign, b signed bytes, four products a step (AMX, AVX-512 VNNI,
+/// Arm's dot products). Int16Form: a and b are signed 16-bit numbers, two products a step (every level); zero points
+/// are subtracted beforehand. A row of a holds steps(k) groups of 4 bytes, the end filled with anything. A panel of b
+/// is one row of int32 addends, or with AMX two, and then steps(k) rows of groups, one group a column; missing columns
+/// and the end of k are zero.
 struct GemmI8 {
   /// accumulators: rows 2 * lanes apart, whole vectors are written. a: rows `lda` bytes apart, each in `chunks` of
   /// `steps` groups. next: the panel that the tiles of `prefetching_tiles` bring into the second cache; others ignore
   /// it.
   using Tile = void (*)(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* b, ptrdiff_t steps,
-                        int32_t* acc, const void* next);
-  static constexpr int64_t kMaxTile = 14 * 32;
+                        int32_t* acc, const void* next, TileState& state);
+  static constexpr int64_t kMaxTile = 32 * 32;
 
   int64_t mr = 0, lanes = 0;
   bool bytes = false;
   int32_t less = 0;  ///< what tiles count the bytes of a less; the addends of a panel make up for it
-  using Tiles = std::array<std::array<std::array<Tile, 16>, 2>, 2>;
+  /// Rows of addends of a panel. Of two the first is for bytes of a that count from the least of their type, the second
+  /// for int8 as they are.
+  int64_t addend_rows = 1;
+  int64_t block_bytes = 384 * 1024;  ///< of rows of a that stay in the second cache
+  using Tiles = std::array<std::array<std::array<Tile, 32>, 2>, 2>;
   Tiles tiles{};              ///< [a is int8][panel width / lanes - 1][rows - 1]; int16s: the same of both signs
   Tiles prefetching_tiles{};  ///< as `tiles`, and equal to those where a prefetch does not pay off
 
@@ -41,9 +67,9 @@ struct GemmI8 {
   int64_t a_row_bytes(int64_t k) const { return steps(k) * 4; }
   int64_t panels(int64_t n) const { return (n + nr() - 1) / nr(); }
   int64_t width(int64_t n, int64_t p) const { return n - p * nr() <= lanes ? lanes : nr(); }
-  int64_t panel_offset(int64_t k, int64_t p) const { return p * (steps(k) + 1) * nr() * 4; }
+  int64_t panel_offset(int64_t k, int64_t p) const { return p * (steps(k) + addend_rows) * nr() * 4; }
   int64_t packed_bytes(int64_t k, int64_t n) const {
-    return n == 0 ? 0 : panel_offset(k, panels(n) - 1) + (steps(k) + 1) * width(n, panels(n) - 1) * 4;
+    return n == 0 ? 0 : panel_offset(k, panels(n) - 1) + (steps(k) + addend_rows) * width(n, panels(n) - 1) * 4;
   }
   /// Packs weights given as [n][k] (zero points subtracted; in the byte form they fit int8). `bias`: n addends or null.
   /// a_zero: subtracted from every element of a through the addends (bytes only; the short form converts a instead).
@@ -53,9 +79,8 @@ struct GemmI8 {
   /// Rows of a of length k that stay in the level-2 cache while all panels pass by: m, or a part of them in whole
   /// tiles, so that all parts are about as large.
   int64_t block_rows(int64_t m, int64_t k) const {
-    constexpr int64_t kBlockBytes = 384 * 1024;
     if (m <= mr) return mr;
-    const int64_t most = std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, a_row_bytes(k) * mr)) * mr;
+    const int64_t most = std::max<int64_t>(1, block_bytes / std::max<int64_t>(1, a_row_bytes(k) * mr)) * mr;
     return round_up(ceil_div(m, ceil_div(m, most)), mr);
   }
   /// Calls done(accumulators, row, rows, column, columns) for each tile, accumulators nr() apart. a_signed: the bytes
@@ -64,6 +89,7 @@ struct GemmI8 {
   void run(int64_t m, int64_t n, int64_t k, const void* a, int64_t lda, bool a_signed, const void* packed,
            int64_t first, int64_t last, F&& done) const {
     alignas(64) int32_t acc[kMaxTile];
+    TileState state;
     const int64_t count = steps(k), block = block_rows(m, k);
     for (int64_t row = 0; row < m; row += block) {
       const EvenTiles of_block(std::min(block, m - row), mr);
@@ -71,11 +97,12 @@ struct GemmI8 {
         const bool sign = a_signed, wide = width(n, p) > lanes, prefetches = p + 1 < last || row + block < m;
         const auto* panel = static_cast<const char*>(packed) + panel_offset(k, p);
         const auto* next = static_cast<const char*>(packed) + panel_offset(k, p + 1 < last ? p + 1 : first);
+        state.bring(next, prefetches ? (count + addend_rows) * nr() * 4 : 0, of_block.count * count);
         for (int64_t t = 0, i = row, here = 0; t < of_block.count; ++t, i += here) {
           here = of_block.rows(t);
           const void* rows_of_a = static_cast<const char*>(a) + i * lda;
           const auto& of_sign = (prefetches && i == row ? prefetching_tiles : tiles)[sign];
-          of_sign[wide][here - 1](&rows_of_a, 1, lda, panel, count, acc, next);
+          of_sign[wide][here - 1](&rows_of_a, 1, lda, panel, count, acc, next, state);
           done(acc, i, here, p * nr(), std::min(nr(), n - p * nr()));
         }
       }
@@ -97,6 +124,11 @@ const GemmI8& gemm_i8(Isa isa, bool fits);
 #if defined(__x86_64__)
 /// Tiles of AVX-512 VNNI, in gemm_i8_vnni.cc.
 void fill_vnni_tiles(GemmI8& bytes, GemmI8& int16s);
+/// Those of at most kVnniRowsBesideAmx rows for panels with two rows of addends. So few rows read b no faster by AMX.
+void fill_vnni_tiles_for_amx(GemmI8& bytes);
+constexpr int kVnniRowsBesideAmx = 2;
+/// Tiles of AMX beside those, in gemm_i8_amx.cc.
+void fill_amx_tiles(GemmI8& bytes);
 #elif defined(__aarch64__)
 /// Tiles of Armv8.2's dot products, in gemm_i8_dot.cc.
 void fill_dot_tiles(GemmI8& bytes);

@@ -31,7 +31,7 @@ SMELT_DOT HWY_INLINE void multiply(const int8x16_t (&a)[MR], const int8_t* b, in
 /// Four groups of each row at once, then group by group.
 template <bool kSigned, int MR, int NV>
 SMELT_DOT void dot_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
-                        int32_t* __restrict result, const void* /*next*/) {
+                        int32_t* __restrict result, const void* /*next*/, TileState& /*state*/) {
   const auto* b = static_cast<const int8_t*>(panel);
   int32x4_t acc[MR][NV];
 #pragma GCC unroll 16

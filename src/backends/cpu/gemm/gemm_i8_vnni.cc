@@ -25,9 +25,9 @@ struct Int16Products {
 /// Tiles of less rows read b as fast as the hardware brings it.
 constexpr int kFewestRowsToPrefetch = 6;
 
-template <class P, int MR, int NV, bool kPrefetches>
+template <class P, int MR, int NV, bool kPrefetches, int kAddendRows = 1>
 void vnni_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
-               int32_t* __restrict result, const void* next) {
+               int32_t* __restrict result, const void* next, TileState& /*state*/) {
   constexpr int kGroups = (MR + 2) / 3;
   const auto* b = static_cast<const char*>(panel);
   const auto* ahead = static_cast<const char*>(next);
@@ -36,7 +36,7 @@ void vnni_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void
   for (int m = 0; m < MR; ++m)
 #pragma GCC unroll 2
     for (int j = 0; j < NV; ++j) acc[m][j] = _mm512_load_si512(b + j * 64);
-  b += NV * 64;
+  b += kAddendRows * NV * 64;
   for (const void* const* last = a + chunks; a < last; ++a) {
     const char* rows[kGroups];
 #pragma GCC unroll 5
@@ -67,14 +67,14 @@ void vnni_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void
     for (int j = 0; j < NV; ++j) _mm512_store_si512(result + m * 32 + j * 16, acc[m][j]);
 }
 
-template <class P, int MR>
+template <class P, int MR, int kAddendRows = 1>
 void fill(GemmI8& g, bool sign) {
   constexpr bool kPrefetches = MR >= kFewestRowsToPrefetch;
-  g.tiles[sign][0][MR - 1] = vnni_tile<P, MR, 1, false>;
-  g.tiles[sign][1][MR - 1] = vnni_tile<P, MR, 2, false>;
-  g.prefetching_tiles[sign][0][MR - 1] = vnni_tile<P, MR, 1, kPrefetches>;
-  g.prefetching_tiles[sign][1][MR - 1] = vnni_tile<P, MR, 2, kPrefetches>;
-  if constexpr (MR > 1) fill<P, MR - 1>(g, sign);
+  g.tiles[sign][0][MR - 1] = vnni_tile<P, MR, 1, false, kAddendRows>;
+  g.tiles[sign][1][MR - 1] = vnni_tile<P, MR, 2, false, kAddendRows>;
+  g.prefetching_tiles[sign][0][MR - 1] = vnni_tile<P, MR, 1, kPrefetches, kAddendRows>;
+  g.prefetching_tiles[sign][1][MR - 1] = vnni_tile<P, MR, 2, kPrefetches, kAddendRows>;
+  if constexpr (MR > 1) fill<P, MR - 1, kAddendRows>(g, sign);
 }
 
 }  // namespace
@@ -86,6 +86,11 @@ void fill_vnni_tiles(GemmI8& bytes, GemmI8& int16s) {
   fill<Int8Products, 14>(bytes, false);
   fill<SignedInt8Products, 14>(bytes, true);
   for (const bool sign : {false, true}) fill<Int16Products, 14>(int16s, sign);
+}
+
+void fill_vnni_tiles_for_amx(GemmI8& bytes) {
+  fill<Int8Products, kVnniRowsBesideAmx, 2>(bytes, false);
+  fill<SignedInt8Products, kVnniRowsBesideAmx, 2>(bytes, true);
 }
 
 }  // namespace smelt

@@ -101,9 +101,12 @@ void pack_bytes_vnni(const GemmI8& gemm, const BytesOfB& b, int32_t a_zero, void
     const int64_t width = gemm.width(b.n, p);
     for (int64_t at = 0; at < width; at += kColumns, panel += kColumns * kGroup) {
       const int64_t column = p * gemm.nr() + at, columns = std::min(kColumns, b.n - column);
-      GroupWriter out{panel + width * kGroup, width * kGroup};
+      GroupWriter out{panel + gemm.addend_rows * width * kGroup, width * kGroup};
       b.column_stride == 1 ? pack_rows(b, column, columns, out) : pack_columns(b, column, columns, out);
-      _mm512_store_si512(panel, _mm512_mullo_epi32(out.sums, zero));
+      const __m512i addends = _mm512_mullo_epi32(out.sums, zero);
+      _mm512_store_si512(panel, addends);
+      if (gemm.addend_rows > 1)
+        _mm512_store_si512(panel + width * kGroup, _mm512_add_epi32(addends, _mm512_slli_epi32(out.sums, 7)));
     }
   }
 }

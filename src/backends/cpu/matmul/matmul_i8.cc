@@ -53,9 +53,9 @@ class MatMulI8 final : public Kernel {
     packed_ = spec.packs.get(
         key, [&] { return pack(weights); },
         [&] {
-          return spec.contents(
-              "matmul_i8", key.matrix.numbers(),
-              {blocks_, static_cast<int64_t>(rows), x_zero_, x_signed_, gemm_.bytes, key.matrix.c != nullptr});
+          return spec.contents("matmul_i8", key.matrix.numbers(),
+                               {blocks_, static_cast<int64_t>(rows), x_zero_, x_signed_, gemm_.bytes, gemm_.addend_rows,
+                                key.matrix.c != nullptr});
         });
     has_bias_ = !requantize_params_ && spec.has(2);
     const bool as_they_lie = gemm_.bytes && s.k % 4 == 0;
