@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/cpu/conv/conv_bands.h"
 #include "backends/cpu/conv/line_buffer.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "base/thread_pool.h"
@@ -12,10 +13,18 @@ namespace smelt {
 
 /// A channels-last convolution of bytes whose windows are read in chunks from padded rows: a chunk is a line of a
 /// window, or one tap of a line where its taps do not lie side by side. Packed filters are of k() elements: chunks
-/// end with whole groups.
+/// end with whole groups. Where it is the better way, the rows are those of ConvBands.
 class ConvLineBuffer {
  public:
-  ConvLineBuffer(const ConvShape& g, const GemmI8& gemm) : g_(g), gemm_(gemm), rows_(g, false, nullptr) { choose(); }
+  ConvLineBuffer(const ConvShape& g, const GemmI8& gemm)
+      : g_(g), gemm_(gemm), rows_(g, false, nullptr), bands_(g, gemm) {
+    if (bands_.apply()) {
+      chunks_ = bands_.chunks();
+      steps_ = bands_.steps();
+    } else {
+      choose();
+    }
+  }
 
   /// True if this is a good way. Else nothing else may be asked for.
   bool apply() const { return chunks_ > 0; }
@@ -33,7 +42,10 @@ class ConvLineBuffer {
     return workspace.data();
   }
   /// Memory of lines(), aligned to 64 bytes.
-  int64_t scratch_bytes(int64_t threads) const { return threads * rows_.workspace_bytes() + rows_.outside_bytes(); }
+  int64_t scratch_bytes(int64_t threads) const {
+    if (bands_.apply()) return bands_.scratch_bytes(threads);
+    return threads * rows_.workspace_bytes() + rows_.outside_bytes();
+  }
 
   /// The `load` of image() for an image x of bytes.
   auto loads_of(const uint8_t* x) const {
@@ -47,6 +59,7 @@ class ConvLineBuffer {
   template <class Load, class F>
   void image(ThreadPool& pool, int64_t threads, Load&& load, bool x_signed, uint8_t zero, const char* packed,
              uint8_t* scratch, F&& done) const {
+    if (bands_.apply()) return bands_.image(pool, threads, load, x_signed, zero, packed, scratch, done);
     const int64_t lines = g_.out[0] * g_.out[1], tiles = ceil_div(g_.out[2], height_);
     const int64_t parts = std::min(ceil_div(threads, lines), tiles), n = lines * parts, slots = std::min(threads, n);
     uint8_t* const outside = scratch + threads * rows_.workspace_bytes();
@@ -124,6 +137,7 @@ class ConvLineBuffer {
   ConvShape g_;
   const GemmI8& gemm_;
   LineBuffer rows_;
+  ConvBands bands_;
   int64_t chunks_ = 0, steps_ = 0;        ///< of a window, groups of a chunk
   int64_t panel_bytes_ = 0, height_ = 0;  ///< of a panel of full width; of the tiles
   std::vector<int64_t> offsets_;          ///< of the chunks of a line
