@@ -14,7 +14,7 @@ import struct
 import subprocess
 import sys
 
-LEVELS = ("baseline", "dot", "avx2", "avx512", "vnni")
+LEVELS = ("baseline", "dot", "avx2", "avx512", "vnni", "amx")
 # These run a node through other kernels of its operator, which no list names.
 THROUGH_OTHERS = {"legalized_types", "depthwise_multiplier"}
 # Runs what other shapes do not let be an epilogue.

@@ -61,7 +61,7 @@ class ConvBands {
     if (chunks * steps * 5 > gemm_.steps(g_.k()) * 7) return;
     const int64_t line = padded * g_.c_in, margin = (g_.kernel[1] - 1) * g_.dilation[1];
     if (line > gemm_.block_bytes || (margin + 1) * line > gemm_.block_bytes) return;
-    const int64_t left = gemm_.block_bytes - margin * line;
+    const int64_t left = gemm_.block_bytes * 3 / 2 - margin * line;
     lines_ = std::clamp<int64_t>(left / (line + g_.out[2] * g_.c_out), 1, g_.out[1]);
     if (lines_ * 2 <= margin) return;
     chunks_ = chunks;

@@ -132,6 +132,16 @@ TEST(ConvI8, DepthwiseChannelsFirst) {
         "depthwise_i8");
 }
 
+// Padded images that are computed in several bands of lines.
+TEST(ConvI8, TallImages) {
+  for (const bool threaded : {false, true}) {
+    OpCase c = conv_case({1, 64, 300, 180, 4, 3, 1, 1, 1, 0, 1}, kQuantizedImages[0], Layout::kChannelsLast,
+                         FilterLayout::kOSI, Rounding::kFloatHalfEven);
+    c.threaded = threaded;
+    check_on_cpu(c, "conv_i8");
+  }
+}
+
 // Threads share the pixels of a line, and fill what they see of it.
 TEST(ConvI8, SingleLines) {
   for (const QConvRow& r :

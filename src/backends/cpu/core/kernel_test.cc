@@ -21,6 +21,7 @@ TEST(CpuKernels, NamesAreUniqueInAnOperatorAndDocumented) {
 TEST(CpuKernels, LevelsHaveNames) {
   EXPECT_STREQ(to_string(Isa::kBaseline), "baseline");
   EXPECT_STREQ(to_string(Isa::kVnni), "vnni");
+  EXPECT_STREQ(to_string(Isa::kAmx), "amx");
   EXPECT_TRUE(named_isas().back().contains(active_isa()));
   EXPECT_FALSE(best_isa().has(IsaFeature::kBf16)) << "it changes results: where it is named only";
 }

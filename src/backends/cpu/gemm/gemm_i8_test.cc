@@ -23,43 +23,82 @@ TEST(GemmI8, BlocksOfRowsAreEvenAndStayInTheCache) {
   }
 }
 
+/// A product of random bytes of either sign, and what it is by definition.
+struct Product {
+  int64_t m, n, k;
+  bool a_signed;
+  int32_t zero;
+  std::vector<uint8_t> x;
+  std::vector<int8_t> weights;
+  std::vector<int32_t> bias, expected;
+
+  Product(int64_t rows, int64_t columns, int64_t depth, bool is_signed, int32_t zero_point)
+      : m(rows),
+        n(columns),
+        k(depth),
+        a_signed(is_signed),
+        zero(zero_point),
+        x(size(m * k + 64)),
+        weights(size(n * k)),
+        bias(size(n)),
+        expected(size(m * n)) {
+    std::mt19937 gen(static_cast<uint32_t>(m * 1000003 + n * 1009 + k));
+    const auto fill = [&](auto& values, int low, int high) {
+      for (auto& v : values) v = static_cast<std::decay_t<decltype(v)>>(std::uniform_int_distribution(low, high)(gen));
+    };
+    fill(x, 0, 255);
+    fill(weights, -128, 127);
+    fill(bias, -1000, 1000);
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        int32_t sum = bias[size(j)];
+        for (int64_t l = 0; l < k; ++l) {
+          const uint8_t byte = x[size(i * k + l)];
+          sum += ((a_signed ? static_cast<int8_t>(byte) : byte) - zero) * weights[size(j * k + l)];
+        }
+        expected[size(i * n + j)] = sum;
+      }
+  }
+  static size_t size(int64_t n) { return static_cast<size_t>(n); }
+
+  void check(const GemmI8& g, Isa isa) const {
+    AlignedBuffer packed(size(g.packed_bytes(k, n))), a(size(m * g.a_row_bytes(k)));
+    g.pack(weights.data(), k, n, bias.data(), GemmI8::int8_zero_point(a_signed, zero), packed.data<char>());
+    for (int64_t i = 0; i < m; ++i)
+      g.convert(x.data() + i * k, k, 1, k, a_signed, zero, a.data<char>() + i * g.a_row_bytes(k), g.a_row_bytes(k));
+    int64_t seen = 0;
+    g.run(m, n, k, a.data<char>(), g.a_row_bytes(k), a_signed, packed.data<char>(), 0, g.panels(n),
+          [&](const int32_t* acc, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+            for (int64_t i = 0; i < rows; ++i)
+              for (int64_t j = 0; j < columns; ++j, ++seen)
+                ASSERT_EQ(acc[i * g.nr() + j], expected[size((row + i) * n + column + j)])
+                    << to_string(isa) << (a_signed ? " int8 " : " uint8 ") << m << "x" << k << "x" << n << " row "
+                    << row + i << " column " << column + j;
+          });
+    EXPECT_EQ(seen, m * n);
+  }
+};
+
 // Several blocks of rows, panels of both widths, tiles that prefetch and others.
 TEST(GemmI8, LongRows) {
-  constexpr int64_t kRows = 157, kColumns = 43, kDepth = 9001, kZero = 7;
-  std::mt19937 gen(1);
-  const auto fill = [&](auto& values, int low, int high) {
-    for (auto& v : values) v = static_cast<std::decay_t<decltype(v)>>(std::uniform_int_distribution(low, high)(gen));
-  };
-  std::vector<uint8_t> x(kRows * kDepth + 64);
-  std::vector<int8_t> weights(kColumns * kDepth);
-  std::vector<int32_t> bias(kColumns), expected(kRows * kColumns);
-  fill(x, 0, 255);
-  fill(weights, -128, 127);
-  fill(bias, -1000, 1000);
-  for (int64_t i = 0; i < kRows; ++i)
-    for (int64_t j = 0; j < kColumns; ++j) {
-      int32_t sum = bias[static_cast<size_t>(j)];
-      for (int64_t l = 0; l < kDepth; ++l) sum += (x[i * kDepth + l] - kZero) * weights[j * kDepth + l];
-      expected[static_cast<size_t>(i * kColumns + j)] = sum;
-    }
+  const Product product(157, 43, 9001, false, 7);
   for (const Isa isa : machine_isas())
     for (const bool fits : {true, false}) {
       const GemmI8& g = gemm_i8(isa, fits);
-      ASSERT_LT(g.block_rows(kRows, kDepth), kRows);
-      AlignedBuffer packed(static_cast<size_t>(g.packed_bytes(kDepth, kColumns))),
-          a(static_cast<size_t>(kRows * g.a_row_bytes(kDepth)));
-      g.pack(weights.data(), kDepth, kColumns, bias.data(), kZero, packed.data<char>());
-      g.convert(x.data(), kDepth, kRows, kDepth, false, kZero, a.data<char>(), g.a_row_bytes(kDepth));
-      int64_t seen = 0;
-      g.run(kRows, kColumns, kDepth, a.data<char>(), g.a_row_bytes(kDepth), false, packed.data<char>(), 0,
-            g.panels(kColumns), [&](const int32_t* acc, int64_t row, int64_t rows, int64_t column, int64_t columns) {
-              for (int64_t i = 0; i < rows; ++i)
-                for (int64_t j = 0; j < columns; ++j, ++seen)
-                  ASSERT_EQ(acc[i * g.nr() + j], expected[static_cast<size_t>((row + i) * kColumns + column + j)])
-                      << to_string(isa) << " row " << row + i << " column " << column + j;
-            });
-      EXPECT_EQ(seen, kRows * kColumns);
+      ASSERT_LT(g.block_rows(product.m, product.k), product.m);
+      product.check(g, isa);
     }
+}
+
+// Tiles of each height, of either sign, with depths that fill their instructions, divide into equal parts, or do not.
+TEST(GemmI8, EveryHeightOfTiles) {
+  for (int64_t m = 1; m <= 34; ++m)
+    for (const int64_t k : {1, 61, 64, 96, 132, 259})
+      for (const bool a_signed : {false, true}) {
+        const Product product(m, m % 2 ? 45 : 16, k, a_signed, a_signed ? -3 : 129);
+        for (const Isa isa : machine_isas())
+          for (const bool fits : {true, false}) product.check(gemm_i8(isa, fits), isa);
+      }
 }
 
 }  // namespace
