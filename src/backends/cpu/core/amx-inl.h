@@ -16,8 +16,8 @@ SMELT_BEFORE_AMX
 namespace smelt::amx {
 
 // Tile registers of products of two by two: results 0 to 3 in rows of two, a's tiles 4 and 5, b's tiles 6 and 7.
-constexpr ptrdiff_t kRows = 16;      // of a tile
-constexpr ptrdiff_t kRowBytes = 64;  // of a row of a tile
+constexpr ptrdiff_t kTileRows = 16;      // of a tile
+constexpr ptrdiff_t kTileRowBytes = 64;  // of a row of a tile
 
 /// GCC's intrinsics do not say that they read and write memory.
 inline void order_memory() { __asm__ volatile("" ::: "memory"); }
@@ -32,7 +32,7 @@ inline void configure(ptrdiff_t rows, ptrdiff_t groups) {
   } config;
   for (int i = 0; i < 8; ++i) {
     config.rows[i] = static_cast<uint8_t>(i < 6 ? rows : groups);
-    config.row_bytes[i] = static_cast<uint16_t>(i == 4 || i == 5 ? groups * 4 : kRowBytes);
+    config.row_bytes[i] = static_cast<uint16_t>(i == 4 || i == 5 ? groups * 4 : kTileRowBytes);
   }
   order_memory();
   _tile_loadconfig(&config);

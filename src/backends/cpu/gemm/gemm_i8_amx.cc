@@ -9,7 +9,7 @@ SMELT_BEFORE_AMX
 namespace smelt {
 namespace {
 
-constexpr ptrdiff_t kSteps = amx::kRowBytes / 4;  // of an instruction, at most
+constexpr ptrdiff_t kSteps = amx::kTileRowBytes / 4;  // of an instruction, at most
 
 /// Prepares the processor for tiles of `rows` rows and chunks of `steps` groups. Instructions take a part of a chunk
 /// each that divides it, or 16 groups and the last of a chunk fewer.
@@ -26,8 +26,8 @@ void prepare(TileState& state, ptrdiff_t rows, ptrdiff_t steps) {
 /// The last groups of a chunk's rows behind zeros, kRowBytes a row.
 void copy_ends(const char* ends, ptrdiff_t lda, ptrdiff_t rows, ptrdiff_t groups, char* to) {
   const __mmask64 last = ~uint64_t{0} << ((kSteps - groups) * 4);
-  for (ptrdiff_t r = 0; r < rows; ++r, ends += lda, to += amx::kRowBytes)
-    _mm512_store_si512(to, _mm512_maskz_loadu_epi8(last, ends + groups * 4 - amx::kRowBytes));
+  for (ptrdiff_t r = 0; r < rows; ++r, ends += lda, to += amx::kTileRowBytes)
+    _mm512_store_si512(to, _mm512_maskz_loadu_epi8(last, ends + groups * 4 - amx::kTileRowBytes));
 }
 
 // The intrinsics take numbers of registers as they stand in the source.
@@ -38,7 +38,7 @@ void copy_ends(const char* ends, ptrdiff_t lda, ptrdiff_t rows, ptrdiff_t groups
     _tile_dpbusd(sum, a, b)
 
 /// Adds the products of a tile's rows at `top` and `bottom` with groups of b.
-template <bool kSigned, int NV, int kHalves>
+template <bool kSigned, int NV, int kBlocks>
 void add_products(const char* top, const char* bottom, ptrdiff_t lda, const char* b) {
   _tile_loadd(4, top, lda);
   _tile_loadd(6, b, NV * 64);
@@ -47,7 +47,7 @@ void add_products(const char* top, const char* bottom, ptrdiff_t lda, const char
     _tile_loadd(7, b + 64, NV * 64);
     SMELT_ADD_PRODUCT(1, 4, 7);
   }
-  if constexpr (kHalves == 2) {
+  if constexpr (kBlocks == 2) {
     _tile_loadd(5, bottom, lda);
     SMELT_ADD_PRODUCT(2, 5, 6);
     if constexpr (NV == 2) {
@@ -56,18 +56,18 @@ void add_products(const char* top, const char* bottom, ptrdiff_t lda, const char
   }
 }
 
-/// A tile of kRows rows: a half of at most 16, or two of the same height that may share a row.
+/// A tile of kRows rows: a block of at most 16, or two of the same height that may share a row.
 template <bool kSigned, int kRows, int NV>
 void amx_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
               int32_t* result, const void* /*next*/, TileState& state) {
-  constexpr int kHalves = kRows > amx::kRows ? 2 : 1;
-  constexpr ptrdiff_t kHeight = (kRows + kHalves - 1) / kHalves, kBottom = kRows - kHeight;
+  constexpr int kBlocks = kRows > amx::kTileRows ? 2 : 1;
+  constexpr ptrdiff_t kHeight = (kRows + kBlocks - 1) / kBlocks, kBottom = kRows - kHeight;
   prepare(state, kHeight, steps);
   const auto* b = static_cast<const char*>(panel);
   const char* addends = b + (kSigned ? NV * 64 : 0);  // in every row
   _tile_loadd(0, addends, 0);
   if constexpr (NV == 2) _tile_loadd(1, addends + 64, 0);
-  if constexpr (kHalves == 2) {
+  if constexpr (kBlocks == 2) {
     _tile_loadd(2, addends, 0);
     if constexpr (NV == 2) _tile_loadd(3, addends + 64, 0);
   }
@@ -77,22 +77,22 @@ void amx_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void*
     const auto* row = static_cast<const char*>(*a);
     ptrdiff_t i = 0;
     for (; i + step <= steps; i += step, row += step * 4, b += step * NV * 64) {
-      add_products<kSigned, NV, kHalves>(row, row + kBottom * lda, lda, b);
+      add_products<kSigned, NV, kBlocks>(row, row + kBottom * lda, lda, b);
       for (const char* const end = std::min(state.ahead + share, state.ahead_end); state.ahead < end; state.ahead += 64)
         _mm_prefetch(state.ahead, _MM_HINT_T1);
     }
     if (i == steps) continue;
     const ptrdiff_t left = steps - i;
-    alignas(64) char ends[kRows * amx::kRowBytes];
+    alignas(64) char ends[kRows * amx::kTileRowBytes];
     copy_ends(row, lda, kRows, left, ends);
     amx::order_memory();
-    add_products<kSigned, NV, kHalves>(ends, ends + kBottom * amx::kRowBytes, amx::kRowBytes,
+    add_products<kSigned, NV, kBlocks>(ends, ends + kBottom * amx::kTileRowBytes, amx::kTileRowBytes,
                                        b - (kSteps - left) * NV * 64);
     b += left * NV * 64;
   }
   _tile_stored(0, result, 128);
   if constexpr (NV == 2) _tile_stored(1, result + 16, 128);
-  if constexpr (kHalves == 2) {
+  if constexpr (kBlocks == 2) {
     _tile_stored(2, result + kBottom * 32, 128);
     if constexpr (NV == 2) _tile_stored(3, result + kBottom * 32 + 16, 128);
   }
@@ -109,12 +109,12 @@ void fill(GemmI8& g) {
 }  // namespace
 
 void fill_amx_tiles(GemmI8& bytes) {
-  bytes.mr = 2 * amx::kRows;
+  bytes.mr = 2 * amx::kTileRows;
   bytes.addend_rows = 2;
   bytes.block_bytes = 1024 * 1024;  // processors with AMX have a second cache of 2 MiB
   fill_vnni_tiles_for_amx(bytes);
-  fill<false, 2 * amx::kRows>(bytes);
-  fill<true, 2 * amx::kRows>(bytes);
+  fill<false, 2 * amx::kTileRows>(bytes);
+  fill<true, 2 * amx::kTileRows>(bytes);
   bytes.prefetching_tiles = bytes.tiles;
 }
 
