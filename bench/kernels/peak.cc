@@ -12,7 +12,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "backends/cpu/core/vnni-inl.h"
+#include "backends/cpu/core/amx-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
@@ -95,6 +95,21 @@ double dot_i8(int64_t rounds) {
   return 2.0 * kBytes * kSums * static_cast<double>(rounds);
 }
 SMELT_AFTER_VNNI
+
+SMELT_BEFORE_AMX
+double tiles_i8(int64_t rounds) {
+  constexpr ptrdiff_t kProducts = 4;
+  amx::configure(amx::kTileRows, amx::kTileRowBytes / 4);
+  for (int64_t i = 0; i < rounds; ++i) {
+    _tile_dpbusd(0, 4, 6);
+    _tile_dpbusd(1, 4, 7);
+    _tile_dpbusd(2, 5, 6);
+    _tile_dpbusd(3, 5, 7);
+  }
+  _tile_release();
+  return 2.0 * kProducts * amx::kTileRows * amx::kTileRows * amx::kTileRowBytes * static_cast<double>(rounds);
+}
+SMELT_AFTER_AMX
 #endif
 
 }  // namespace
@@ -106,6 +121,7 @@ double peak_f32(Isa isa) {
 
 double peak_i8([[maybe_unused]] Isa isa) {
 #if defined(__x86_64__)
+  if (isa.has(IsaFeature::kAmx)) return of_level(isa, [](Isa) { return best_rate([] { return tiles_i8(50'000); }); });
   if (isa.has(IsaFeature::kVnni)) return of_level(isa, [](Isa) { return best_rate([] { return dot_i8(200'000); }); });
 #endif
   return 0;
