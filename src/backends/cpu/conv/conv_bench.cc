@@ -27,7 +27,8 @@ const ConvSize kSizes[] = {
     {"resnet50_14", 14, 256, 256, 3, 1, 1},    {"resnet50_7", 7, 512, 512, 3, 1, 1},
 };
 const ConvSize kDense{"dense", 28, 128, 128, 3, 1, 1}, kDepthwise{"depthwise", 28, 128, 128, 3, 1, 128},
-    kTwoFilters{"depthwise_two_filters", 28, 64, 128, 3, 1, 64};
+    kTwoFilters{"depthwise_two_filters", 28, 64, 128, 3, 1, 64}, kGroups{"regnet_28", 28, 104, 104, 3, 1, 13},
+    kGroupsOfFour{"resnext_56", 56, 128, 128, 3, 1, 32};
 
 std::shared_ptr<ConvAttrs> attrs_of(const ConvSize& s, Layout layout) {
   auto a = std::make_shared<ConvAttrs>();
@@ -162,6 +163,8 @@ SMELT_BENCH_CASES(conv) {
   }
   cases.add(float_case(kTwoFilters, Layout::kChannelsLast, DType::kF32), kTwoFilters.operations());
   cases.add(integer_case(kTwoFilters, Layout::kChannelsLast, DType::kI8), kTwoFilters.operations());
+  for (const ConvSize& s : {kGroups, kGroupsOfFour})
+    cases.add(float_case(s, Layout::kChannelsLast, DType::kF32), s.operations());
   cases.add(per_image_case(kDense), kDense.operations());
   cases.add(integer_case(kDense, Layout::kChannelsLast, DType::kI16), kDense.operations());
   for (const DType dtype : {DType::kF32, DType::kI8, DType::kI16, DType::kF16})
