@@ -16,15 +16,18 @@ execute_process(COMMAND ${Python3_EXECUTABLE} ${SMELT_VULKAN}/codegen/shaders.py
 # The shader compiler runs on the machine that builds. Debian's libshaderc leaves glslang's libraries to its user.
 set(SMELT_SHADER_COMPILER ${CMAKE_BINARY_DIR}/compile_shaders)
 set(source ${SMELT_VULKAN}/codegen/compile_shaders.cc)
+set(packing ${SMELT_VULKAN}/codegen/pack_shaders.h ${SMELT_VULKAN}/device/relative_ids.h
+  ${SMELT_VULKAN}/device/unpack_shaders.h)
 set(libraries -lshaderc_combined -Wl,--start-group -lglslang -lMachineIndependent -lGenericCodeGen -lOSDependent
   -lOGLCompiler -lHLSL -lSPIRV -Wl,--end-group -lSPIRV-Tools-opt -lSPIRV-Tools -lz -lpthread)
 if(CMAKE_CROSSCOMPILING OR SMELT_SANITIZE)  # glslang leaks a little
   find_program(SMELT_HOST_CXX NAMES c++ g++ clang++ REQUIRED)
-  add_custom_command(OUTPUT ${SMELT_SHADER_COMPILER} DEPENDS ${source} VERBATIM COMMENT "Shader compiler"
-    COMMAND ${SMELT_HOST_CXX} -std=c++20 ${source} -o ${SMELT_SHADER_COMPILER} ${libraries})
+  add_custom_command(OUTPUT ${SMELT_SHADER_COMPILER} DEPENDS ${source} ${packing} VERBATIM COMMENT "Shader compiler"
+    COMMAND ${SMELT_HOST_CXX} -std=c++20 -I ${PROJECT_SOURCE_DIR}/src ${source} -o ${SMELT_SHADER_COMPILER} ${libraries})
 else()
   add_executable(smelt_compile_shaders ${source})
   target_link_libraries(smelt_compile_shaders PRIVATE smelt_flags ${libraries})
+  target_include_directories(smelt_compile_shaders PRIVATE ${PROJECT_SOURCE_DIR}/src)
   set_target_properties(smelt_compile_shaders PROPERTIES
     OUTPUT_NAME compile_shaders RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR} COMPILE_OPTIONS -O0)
 endif()

@@ -3,11 +3,8 @@
 // usage: compile_shaders LIST SOURCE OUTPUT DEPFILE [INCLUDE_DIR]...
 //
 // LIST: shaders.txt of shaders.py, whose lines name|source|defines with SOURCE are compiled in their order.
-// OUTPUT: number of variants, size of each in words (all uint32), then the optimised SPIR-V of all of them, as the four
-// planes of bytes 0 to 3 of every word, compressed by zlib (device/shader_table.cc reads it).
+// OUTPUT: the optimised SPIR-V of all variants as pack_shaders.h packs it (device/unpack_shaders.cc reads it).
 // DEPFILE: the files that were included, as make reads them.
-
-#include <zlib.h>
 
 #include <cstdint>
 #include <fstream>
@@ -20,6 +17,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "backends/vulkan/codegen/pack_shaders.h"
 
 namespace {
 
@@ -72,6 +71,7 @@ class Includer : public shaderc::CompileOptions::IncluderInterface {
 
 /// What -O does but for its redundancy elimination and what follows from it: values that are made once live longer, and
 /// drivers whose compilers don't undo that run out of registers in unrolled loops. Names are for debuggers only.
+/// Ids are in the order of their first use, which packs better.
 std::vector<std::string> passes() {
   const std::vector<std::string> values = {"--eliminate-local-single-block", "--eliminate-local-single-store",
                                            "--eliminate-dead-code-aggressive"};
@@ -91,7 +91,7 @@ std::vector<std::string> passes() {
   add({"--ccp", "--eliminate-dead-code-aggressive", "--loop-unroll", "--eliminate-dead-branches"});
   add(arrays);
   add({"--vector-dce", "--eliminate-dead-inserts", "--eliminate-dead-branches", "--simplify-instructions",
-       "--eliminate-dead-code-aggressive", "--merge-blocks"});
+       "--eliminate-dead-code-aggressive", "--merge-blocks", "--compact-ids"});
   return all;
 }
 
@@ -106,25 +106,6 @@ std::vector<uint32_t> optimised(const std::string& name, const std::vector<uint3
   return out;
 }
 
-/// OUTPUT's bytes.
-std::string packed(const std::vector<std::vector<uint32_t>>& modules) {
-  std::vector<uint32_t> head = {static_cast<uint32_t>(modules.size())}, words;
-  for (const auto& m : modules) {
-    head.push_back(static_cast<uint32_t>(m.size()));
-    words.insert(words.end(), m.begin(), m.end());
-  }
-  std::string planes;
-  for (int shift = 0; shift < 32; shift += 8)
-    for (const uint32_t word : words) planes.push_back(static_cast<char>(word >> shift & 0xff));
-  uLongf bytes = compressBound(planes.size());
-  std::string compressed(bytes, '\0');
-  if (compress2(reinterpret_cast<Bytef*>(compressed.data()), &bytes, reinterpret_cast<const Bytef*>(planes.data()),
-                planes.size(), Z_BEST_COMPRESSION) != Z_OK)
-    throw std::runtime_error("can't be compressed");
-  return std::string(reinterpret_cast<const char*>(head.data()), head.size() * sizeof(uint32_t)) +
-         compressed.substr(0, bytes);
-}
-
 void compile(const std::vector<std::string>& args) {
   const std::string &list = args.at(0), &source = args.at(1), &output = args.at(2), &depfile = args.at(3);
   const std::string text = read_file(source);
@@ -132,7 +113,7 @@ void compile(const std::vector<std::string>& args) {
   folders.insert(folders.end(), args.begin() + 4, args.end());
   std::set<std::string> included;
   const shaderc::Compiler compiler;
-  std::vector<std::vector<uint32_t>> modules;
+  smelt::vulkan::SpirvModules modules;
   std::istringstream lines(read_file(list));
   for (std::string line; std::getline(lines, line);) {
     const size_t first = line.find('|'), second = line.find('|', first + 1);
@@ -156,7 +137,7 @@ void compile(const std::vector<std::string>& args) {
   std::string rule = output + ": " + source;
   for (const std::string& file : included) rule += " " + file;
   write_file(depfile, rule + "\n");
-  write_file(output, packed(modules));
+  write_file(output, smelt::vulkan::pack_shaders(modules));
 }
 
 }  // namespace

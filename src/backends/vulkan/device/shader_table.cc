@@ -1,10 +1,8 @@
-#include <zlib.h>
-
 #include <cstring>
 #include <mutex>
-#include <new>
 
 #include "backends/vulkan/device/device.h"
+#include "backends/vulkan/device/unpack_shaders.h"
 
 extern "C" {
 #define SMELT_SHADER_FILE(file)                 \
@@ -24,23 +22,8 @@ struct ShaderFile {
   std::once_flag once{};
   std::vector<uint32_t> words{};
 
-  const uint32_t* sizes() const { return begin + 1; }  ///< in words, of each shader
-  void unpack() {
-    const uint32_t count = *begin;
-    size_t total = 0;
-    for (uint32_t i = 0; i < count; ++i) total += sizes()[i];
-    std::vector<Bytef> planes(total * sizeof(uint32_t));
-    const auto* packed = reinterpret_cast<const Bytef*>(sizes() + count);
-    uLongf bytes = planes.size();
-    // The bytes are this program's own, so that nothing but want of memory fails.
-    if (uncompress(planes.data(), &bytes, packed, static_cast<uLong>(reinterpret_cast<const Bytef*>(end) - packed)) !=
-        Z_OK)
-      throw std::bad_alloc();
-    words.resize(total);
-    for (size_t i = 0; i < total; ++i)
-      for (size_t plane = 0; plane < sizeof(uint32_t); ++plane)
-        words[i] |= uint32_t{planes[plane * total + i]} << 8 * plane;
-  }
+  std::span<const uint32_t> sizes() const { return module_sizes(begin); }
+  void unpack() { words = unpack_shaders(begin, end); }
 };
 
 namespace {
