@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -77,13 +78,13 @@ Isa active_isa();
 bool has_vectors();
 
 /// The value of make(isa), made once a set at its first use, so that no code is run that the machine lacks. Every call
-/// site's `make` is an expression of its own, which identifies the cache.
+/// site's `make` is an expression of its own, which identifies the cache. Empty optionals take no bytes of the program.
 template <class Make>
 const auto& of_level(Isa isa, Make make) {
   static std::array<std::once_flag, Isa::kSets> once;
-  static std::array<decltype(make(isa)), Isa::kSets> made;
-  std::call_once(once[isa.index()], [&] { made[isa.index()] = make(isa); });
-  return made[isa.index()];
+  static std::array<std::optional<decltype(make(isa))>, Isa::kSets> made;
+  std::call_once(once[isa.index()], [&] { made[isa.index()].emplace(make(isa)); });
+  return *made[isa.index()];
 }
 
 }  // namespace smelt
