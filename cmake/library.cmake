@@ -62,7 +62,7 @@ smelt_layer(tensor base)
 smelt_layer(graph base tensor)
 smelt_layer(ops base tensor graph)
 # Families whose reference kernels rarely run, since the back-ends have kernels of their own: compiled for size.
-smelt_part(ops reference "attention|container|conv|matmul|normalization|pool|random|recurrent|resize|shape|softmax")
+smelt_part(ops reference "attention|container|control|conv|matmul|normalization|pool|random|recurrent|resize|shape|softmax")
 set(below base tensor graph ops)
 smelt_layer(formats ${below})
 smelt_layer(passes ${below})
