@@ -30,7 +30,7 @@ void Target::apply(SessionOptions& options) const {
   options.device = device;
   options.fp16 = fp16;
   options.arithmetic = match == "litert-xnnpack" ? Arithmetic::kLiteRtXnnpack : Arithmetic::kReference;
-  if (bf16) options.isa = to_string(Isa::kBf16);
+  if (bf16) options.isa = to_string(best_bf16_isa());
   options.deterministic = deterministic;
   options.strict_types = strict_types;
   options.device_storage = storage == "buffer"    ? DeviceStorage::kBuffer
@@ -65,7 +65,8 @@ void add_target(CLI::App& command, Target& target) {
   CLI::Option* bf16 = command.add_flag(
       "--bf16", target.bf16,
       "Compute convolutions, attention and products with constant matrices in bfloat16, not float32, on "
-      "processors with AVX-512 BF16: twice as fast, weights of half the size, results within about 1 %");
+      "processors with AVX-512 BF16 or AMX: at least twice as fast, weights of half the size, results within about "
+      "1 %");
   command
       .add_option("--match", target.match,
                   "Whose integers a quantized TFLite model gives: reference (LiteRT's reference kernels) or "

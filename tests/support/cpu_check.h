@@ -98,4 +98,12 @@ inline void check_named(const OpCase& c, const std::string& name, Isa isa, Toler
 /// True if this machine has the level.
 inline bool machine_has(Isa isa) { return std::ranges::count(named_isas(), isa) > 0; }
 
+/// The levels of this machine that round operands to bfloat16.
+inline std::vector<Isa> bf16_isas() {
+  std::vector<Isa> isas;
+  for (const Isa isa : named_isas())
+    if (isa.has(IsaFeature::kBf16)) isas.push_back(isa);
+  return isas;
+}
+
 }  // namespace smelt::test

@@ -17,7 +17,7 @@ namespace {
 /// around: a line of output pixels is one matrix whose rows overlap.
 struct LineShape {
   bool use = false;
-  bool copied = false;     ///< slices are copied: there is padding
+  bool copied = false;     ///< slices are copied: there is padding, or the image's elements are no words of the gemm
   int64_t lines = 1;       ///< of output pixels, that share one slice
   int64_t slice_rows = 0;  ///< lines of input pixels under them
   int64_t width = 0;       ///< pixels of a slice's lines
@@ -29,8 +29,9 @@ struct LineShape {
   GemmRuns runs() const { return {at.data(), static_cast<ptrdiff_t>(at.size()), length}; }
   int64_t slice_floats(const ConvShape& g) const { return copied ? g.kernel[0] * slice_rows * line : 0; }
 
-  static LineShape make(const ConvShape& g, int64_t mr) {
+  static LineShape make(const ConvShape& g, const GemmF32& gemm) {
     LineShape s;
+    s.copied = gemm.to_words != nullptr;
     s.use = !g.pointwise() && g.out[2] >= kNarrowest;
     if (!s.use) return s;
     const auto reach = [&](int d) { return (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1; };
@@ -48,7 +49,7 @@ struct LineShape {
     s.slice_rows = rows(s.lines);
     const int64_t floats = g.kernel[0] * rows(1) * s.line;
     const int64_t stretches = floats > 2 * kFloats ? ceil_div(floats, kFloats) : 1;
-    s.stretch = stretches > 1 ? round_up(ceil_div(g.out[2], stretches), mr) : g.out[2];
+    s.stretch = stretches > 1 ? round_up(ceil_div(g.out[2], stretches), gemm.mr) : g.out[2];
     const bool joined = g.dilation[2] == 1 && g.groups == 1;  // the taps of a line lie side by side
     s.length = joined ? g.kernel[2] * g.c_in : g.c_in;
     const int64_t plane = s.copied ? s.slice_rows : g.in[1] * g.dilation[0];
@@ -58,8 +59,9 @@ struct LineShape {
           s.at.push_back((z * plane + y * g.dilation[1]) * s.line + x * g.dilation[2] * g.all_in());
     return s;
   }
-  /// Fills the slice under the output lines [first, last) of depth oz.
-  void fill(const ConvShape& g, const float* image, int64_t oz, int64_t first, int64_t last, float* slice) const {
+  /// Fills the slice under the output lines [first, last) of depth oz. copy(pixel, n, to): n neighbours of the image.
+  template <class F>
+  void fill(const ConvShape& g, const F& copy, int64_t oz, int64_t first, int64_t last, float* slice) const {
     const int64_t pixel = g.all_in();
     const int64_t left = std::clamp<int64_t>(g.pad[2], 0, width), skipped = std::max<int64_t>(-g.pad[2], 0);
     const int64_t inside = std::clamp<int64_t>(g.in[2] - skipped, 0, width - left);
@@ -74,7 +76,7 @@ struct LineShape {
           continue;
         }
         std::fill_n(to, left * pixel, 0.0f);
-        std::copy_n(image + ((z * g.in[1] + y) * g.in[2] + skipped) * pixel, inside * pixel, to + left * pixel);
+        copy((z * g.in[1] + y) * g.in[2] + skipped, inside, to + left * pixel);
         std::fill_n(to + (left + inside) * pixel, (width - left - inside) * pixel, 0.0f);
       }
     }
@@ -187,8 +189,8 @@ class ConvNhwcF32 final : public Kernel {
         [&] { return spec.contents("conv_nhwc_f32", key.filter.numbers(), {gemm.word}); });
     // Blocks of whole tiles: patches that fit the level-2 cache.
     block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.k() * gemm.mr));
-    if (g.pointwise()) block_ = std::max<int64_t>(block_, g.out_pixels() / gemm.mr + 1);
-    lines_ = LineShape::make(g, gemm.mr);
+    if (g.pointwise()) block_ = std::max<int64_t>(block_, pointwise_block() / gemm.mr + 1);
+    lines_ = LineShape::make(g, gemm);
     segments_ = segments_of(g, gemm.mr);
     part_ = g.out[2];
     if (!segments_.empty()) {
@@ -204,6 +206,8 @@ class ConvNhwcF32 final : public Kernel {
     plane_ = lines_.use ? g.out[1] * parts_ : ceil_div(g.out_pixels(), tile_);
     units_ = g.batch * plane_ * (lines_.use ? g.out[0] : 1);
     by_panels_ = shares_panels();
+    image_in_words_ = gemm.to_words && (by_panels_ || !segments_.empty() || (!lines_.use && !g.pointwise()));
+    pixel_ = gemm.to_words && !image_in_words_ ? g.groups * channels_ : g.all_in();
   }
   bool take_epilogue(const EpilogueF32& epilogue) override { return clamps(act_) && epilogue_.take(epilogue); }
   size_t scratch_bytes() const override {
@@ -217,8 +221,10 @@ class ConvNhwcF32 final : public Kernel {
       scratch = static_cast<float*>(ctx.scratch(bytes));
       if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
     }
-    if (gemm_.to_words) {
-      to_words(ctx.threads(), run.x, scratch);
+    if (image_in_words_) {
+      ctx.threads().parallel_for(
+          g_.batch * g_.in_pixels(), std::max<int64_t>(1, 4096 / g_.all_in()),
+          [&](int64_t begin, int64_t end) { to_words(run.x, begin, end - begin, scratch + begin * g_.all_in()); });
       run.x = scratch;
       scratch += image_floats();
     }
@@ -249,20 +255,27 @@ class ConvNhwcF32 final : public Kernel {
     int64_t first, last;
   };
   /// Scratch of the images in words.
-  int64_t image_floats() const { return gemm_.to_words ? round_up(g_.batch * g_.in_pixels() * g_.all_in(), 16) : 0; }
-  void to_words(ThreadPool& pool, const float* x, float* words) const {
+  int64_t image_floats() const { return image_in_words_ ? round_up(g_.batch * g_.in_pixels() * g_.all_in(), 16) : 0; }
+  /// So many pixels of the images x, from `first` on, as words.
+  void to_words(const float* x, int64_t first, int64_t pixels, float* words) const {
+    const int64_t pixel = g_.groups * channels_;
+    x += first * pixel;
     // Channels that fill their words lie side by side.
-    const bool whole = channels_ % gemm_.word == 0;
-    const int64_t rows = g_.batch * g_.in_pixels() * (whole ? 1 : g_.groups);
-    const int64_t from = whole ? g_.groups * channels_ : channels_, to = gemm_.words(from);
-    pool.parallel_for(rows, std::max<int64_t>(1, 4096 / from), [&](int64_t begin, int64_t end) {
-      if (whole) return gemm_.to_words(x + begin * from, (end - begin) * from, words + begin * to);
-      for (int64_t r = begin; r < end; ++r) gemm_.to_words(x + r * from, from, words + r * to);
-    });
+    if (channels_ % gemm_.word == 0) return gemm_.to_words(x, pixels * pixel, words);
+    gemm_.rows_to_words(x, pixels * g_.groups, channels_, words);
+  }
+  /// Pixels of a pointwise convolution that are worked on at once. Where they are made words, those and their results
+  /// stay in the level-2 cache, unless filters that do not would be read too often.
+  int64_t pointwise_block() const {
+    if (!gemm_.to_words) return g_.out_pixels();
+    const bool near = g_.all_in() * g_.c_out <= gemm_.block_floats / 2;
+    return std::max(gemm_.mr, near ? gemm_.block_floats * 3 / 4 / (g_.all_in() + g_.all_out())
+                                   : gemm_.block_floats * 3 / 4 / g_.all_in());
   }
   /// Scratch of a thread.
   int64_t slot_floats() const {
-    if (g_.pointwise() || !segments_.empty()) return 0;
+    if (!segments_.empty()) return 0;
+    if (g_.pointwise()) return gemm_.to_words && !image_in_words_ ? round_up(block_ * tile_ * g_.all_in(), 16) : 0;
     const int64_t floats = lines_.use ? lines_.slice_floats(g_) : block_ * gemm_.mr * g_.k() + kPatchSlack;
     return round_up(floats, 16);
   }
@@ -324,10 +337,15 @@ class ConvNhwcF32 final : public Kernel {
     const int64_t first = tile * tile_, last = std::min(first + tiles * tile_, g_.out_pixels());
     const int64_t packed_group = gemm_.packed_size(g_.k(), g_.c_out);
     const Bounds bounds = activation_bounds(act_);
-    const float* from = run.x + image * g_.in_pixels() * g_.all_in();
+    const float* from = run.x + image * g_.in_pixels() * pixel_;
     float* to = run.y + (image * g_.out_pixels() + first) * g_.all_out();
+    const float* pixels = from + first * pixel_;
+    if (g_.pointwise() && gemm_.to_words && !image_in_words_) {
+      to_words(from, first, last - first, scratch);
+      pixels = scratch;
+    }
     for (int64_t group = 0; group < g_.groups; ++group) {
-      const float* rows = from + first * g_.all_in() + group * g_.c_in;
+      const float* rows = pixels + group * g_.c_in;
       if (!g_.pointwise()) {
         im2col_rows<float>(g_, from + group * g_.c_in, first, last, 0.0f, scratch, g_.k());
         rows = scratch;
@@ -342,13 +360,17 @@ class ConvNhwcF32 final : public Kernel {
   /// So many output lines from `first` on, of those of a plane.
   void lines(const Run& run, int64_t plane, int64_t first, int64_t count, Panels panels, float* slice) const {
     const int64_t image = plane / g_.out[0], oz = plane % g_.out[0];
-    const float* from = run.x + image * g_.in_pixels() * g_.all_in();
+    const float* from = run.x + image * g_.in_pixels() * pixel_;
     if (!segments_.empty()) {
       float* const y = run.y + image * g_.out_pixels() * g_.all_out();
       return segments({from, y, run.epilogue}, first, count, panels);
     }
     if (lines_.copied) {
-      lines_.fill(g_, from, oz, first, first + count, slice);
+      const auto copy = [&](int64_t pixel, int64_t n, float* to) {
+        if (gemm_.to_words && !image_in_words_) return to_words(from, pixel, n, to);
+        std::copy_n(from + pixel * pixel_, n * pixel_, to);
+      };
+      lines_.fill(g_, copy, oz, first, first + count, slice);
       from = slice;
     } else {
       from += (oz * g_.stride[0] * g_.in[1] + first * g_.stride[1]) * lines_.line;
@@ -398,6 +420,8 @@ class ConvNhwcF32 final : public Kernel {
   int64_t parts_ = 1, part_ = 1;   ///< of an output line by segments; the pixels of all but the last
   int64_t plane_ = 1, units_ = 1;  ///< lines, their parts or tiles of a plane, or of an image; of all
   bool by_panels_ = false;
+  bool image_in_words_ = false;  ///< before they are multiplied; else a part at a time, where words are no floats
+  int64_t pixel_ = 1;            ///< elements of a pixel of what is multiplied, or made words
   Packed packed_;
 };
 

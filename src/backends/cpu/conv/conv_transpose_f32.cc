@@ -1,3 +1,5 @@
+#include "backends/cpu/conv/conv_transpose_f32.h"
+
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -5,7 +7,6 @@
 #include "backends/cpu/conv/conv_transpose.h"
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/core/activation.h"
-#include "backends/cpu/gemm/gemm_f32.h"
 
 namespace smelt {
 namespace {
@@ -82,8 +83,8 @@ class ConvTransposeTilesF32 final : public Kernel {
         return false;
     return s.groups == 1 && s.planar() && s.kernel[0] == 1 && (!spec.has(2) || spec.constant(2));
   }
-  ConvTransposeTilesF32(const Spread& s, const KernelSpec& spec)
-      : s_(s), gemm_(gemm_f32(spec.isa)), act_(spec.attrs<ConvTransposeAttrs>().act) {
+  ConvTransposeTilesF32(const Spread& s, const GemmF32& gemm, const KernelSpec& spec)
+      : s_(s), gemm_(gemm), act_(spec.attrs<ConvTransposeAttrs>().act), words_(gemm.words(s.c_in)) {
     const Tensor* bias = spec.constant(2);
     packed_ = spec.packs.get(TilesKey{{s, *spec.constant(1), bias}, &gemm_, s.kernel[2]}, [&] {
       const Tensor weights = spec.constant(1)->read_once();
@@ -103,11 +104,22 @@ class ConvTransposeTilesF32 final : public Kernel {
       return packed;
     });
   }
+  size_t scratch_bytes() const override {
+    return gemm_.to_words ? static_cast<size_t>(s_.batch * s_.in_pixels() * words_) * sizeof(float) : 0;
+  }
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
+    if (const size_t bytes = scratch_bytes()) {
+      auto* words = static_cast<float*>(ctx.scratch(bytes));
+      if (!words) return Error(ErrorCode::kLimit, "no memory for a transposed convolution");
+      ctx.threads().parallel_for(s_.batch * s_.in_pixels(), 64, [&](int64_t begin, int64_t end) {
+        gemm_.rows_to_words(x + begin * s_.c_in, end - begin, s_.c_in, words + begin * words_);
+      });
+      x = words;
+    }
     float* y = ctx.output(0).data<float>();
     constexpr int64_t kFloats = 96 * 1024;  // input lines that stay in the level-2 cache
-    const int64_t grain = std::max<int64_t>(1, kFloats / (s_.in[2] * s_.c_in));
+    const int64_t grain = std::max<int64_t>(1, kFloats / (s_.in[2] * words_));
     ctx.threads().parallel_for(s_.batch * s_.in[1], grain, [&](int64_t begin, int64_t end) {
       for (; begin < end; begin += grain) lines(x, y, begin, std::min(grain, end - begin));
     });
@@ -122,17 +134,17 @@ class ConvTransposeTilesF32 final : public Kernel {
     auto operator<=>(const TilesKey&) const = default;
   };
   int64_t columns() const { return s_.kernel[2] * s_.c_out; }
-  int64_t line_size() const { return gemm_.packed_size(s_.c_in, columns()); }
+  int64_t line_size() const { return gemm_.packed_size(words_, columns()); }
   /// So many input lines of all images from `first` on.
   void lines(const float* x, float* y, int64_t first, int64_t count) const {
-    const int64_t in_line = s_.in[2] * s_.c_in, out_line = s_.out[2] * s_.c_out;
+    const int64_t in_line = s_.in[2] * words_, out_line = s_.out[2] * s_.c_out;
     const ptrdiff_t start = 0;
     const Bounds bounds = activation_bounds(act_);
     float* to = y + first * s_.kernel[1] * out_line;
     for (int64_t ky = 0; ky < s_.kernel[1]; ++ky)
-      gemm_.product({x + first * in_line, to + ky * out_line, s_.c_in, columns(), s_.in[2], count, in_line,
+      gemm_.product({x + first * in_line, to + ky * out_line, words_, columns(), s_.in[2], count, in_line,
                      s_.kernel[1] * out_line},
-                    {&start, 1, s_.c_in}, s_.c_in, columns(), packed_->data<float>() + ky * line_size(), 0,
+                    {&start, 1, words_}, words_, columns(), packed_->data<float>() + ky * line_size(), 0,
                     gemm_.panels(columns()), nullptr, bounds.lo, bounds.hi);
     apply_activation(act_, to, 1, count * s_.kernel[1] * out_line, 0);
   }
@@ -140,15 +152,22 @@ class ConvTransposeTilesF32 final : public Kernel {
   Spread s_;
   const GemmF32& gemm_;
   Activation act_;
+  int64_t words_;  ///< of a pixel
   Packed packed_;
 };
 
 }  // namespace
 
+std::unique_ptr<Kernel> make_conv_transpose_tiles_by(const GemmF32& gemm, const KernelSpec& spec) {
+  const auto s = Spread::make(spec);
+  if (!s || !ConvTransposeTilesF32::applies(*s, spec)) return nullptr;
+  return std::make_unique<ConvTransposeTilesF32>(*s, gemm, spec);
+}
+
 std::unique_ptr<Kernel> make_conv_transpose_f32(const KernelSpec& spec) {
+  if (auto tiles = make_conv_transpose_tiles_by(gemm_f32(spec.isa), spec)) return tiles;
   const auto s = Spread::make(spec);
   if (!s) return nullptr;
-  if (ConvTransposeTilesF32::applies(*s, spec)) return std::make_unique<ConvTransposeTilesF32>(*s, spec);
   return std::make_unique<ConvTransposeF32>(*s, spec);
 }
 

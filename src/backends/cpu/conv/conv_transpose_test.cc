@@ -71,5 +71,29 @@ TEST(ConvTranspose, GeometriesAndTypes) {
     }
 }
 
+// Filters that do not overlap. Products of rounded operands are exact.
+TEST(ConvTransposeBf16, RoundedOperands) {
+  if (!machine_has(Isa::kBf16)) GTEST_SKIP() << "this machine has no AVX-512 BF16";
+  struct Row {
+    int64_t batch, c_in, h, w, c_out, kernel;
+  };
+  for (const Row& r : {Row{1, 8, 5, 7, 6, 2}, {2, 7, 4, 19, 35, 2}, {1, 66, 3, 33, 16, 3}, {1, 3, 6, 4, 5, 1}}) {
+    ConvTransposeAttrs a;
+    a.strides = {r.kernel, r.kernel};
+    a.layout = Layout::kChannelsLast;
+    a.filter = FilterLayout::kIOS;
+    a.act.kind = ActKind::kRelu;
+    const Shape x{r.batch, r.h, r.w, r.c_in}, w{r.c_in, r.c_out, r.kernel, r.kernel};
+    OpCase c{
+        Cat("x ", x.str(), " filter ", w.str()),
+        Op::kConvTranspose,
+        make_attrs<ConvTransposeAttrs>(a),
+        {rounded_to_bf16(random_tensor(DType::kF32, x, -1, 1, 1)),
+         rounded_to_bf16(random_tensor(DType::kF32, w, -1, 1, 2)), random_tensor(DType::kF32, {r.c_out}, -1, 1, 3)},
+        {1, 2}};
+    for (const Isa isa : bf16_isas()) check_named(c, "conv_transpose_bf16", isa, {2e-5, 1e-5});
+  }
+}
+
 }  // namespace
 }  // namespace smelt

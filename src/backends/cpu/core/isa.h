@@ -63,6 +63,8 @@ std::span<const Isa> machine_isas();
 /// machine_isas() and what this machine has that is used where it is named only, since it rounds more: Isa::kBf16 and
 /// Isa::kAmxBf16.
 std::span<const Isa> named_isas();
+/// The best of named_isas() with IsaFeature::kBf16; Isa::kBf16 where there is none.
+inline Isa best_bf16_isa() { return named_isas().back().has(IsaFeature::kBf16) ? named_isas().back() : Isa::kBf16; }
 /// "baseline, avx2, ...": the names of named_isas().
 std::string list_of_isas();
 /// The best of machine_isas().

@@ -5,6 +5,7 @@
 
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/targets.h"
+#include "backends/cpu/gemm/gemm_i8.h"
 #include "base/checked.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/gemm/gemm_f32.cc"
@@ -226,6 +227,35 @@ void row_to_bf16(const float* a, int64_t k, float* row) {
   hn::BlendedStore(words, hn::FirstN(d, static_cast<size_t>((k - i + 1) / 2)), d, row + i / 2);
 }
 
+/// Rows of 1, 3, 7 or 15 elements, as many at once as two vectors of words' elements hold.
+void short_rows_to_bf16(const float* a, int64_t rows, int64_t k, float* words) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  HWY_ALIGN int32_t from[32];
+  uint32_t used = 0;  // elements that no row lacks
+  for (int64_t i = 0; i < 32; ++i) {
+    const int64_t row = i / (k + 1), column = i % (k + 1);
+    from[i] = static_cast<int32_t>(column < k ? row * k + column : 0);
+    used |= column < k ? 1u << i : 0;
+  }
+  const auto gather = [&](V first, V second, int half) HWY_ATTR {
+    const __m512i index = hn::Load(di, from + half * 16).raw;
+    const auto columns = static_cast<__mmask16>(used >> (half * 16));
+    return V{_mm512_maskz_permutex2var_ps(columns, first.raw, index, second.raw)};
+  };
+  for (const int64_t most = 32 / (k + 1); rows > 0; rows -= most, a += most * k, words += 16) {
+    const int64_t n = std::min(rows, most);
+    const V first = load_first(d, a, n * k), second = load_first(d, a + 16, n * k - 16);
+    const auto written = hn::FirstN(d, static_cast<size_t>(n * (k + 1) / 2));
+    hn::BlendedStore(Bf16Pairs::make(gather(first, second, 0), gather(first, second, 1)), written, d, words);
+  }
+}
+
+void rows_to_bf16(const float* a, int64_t rows, int64_t k, float* words) {
+  if (k == 1 || k == 3 || k == 7 || k == 15) return short_rows_to_bf16(a, rows, k, words);
+  for (int64_t r = 0; r < rows; ++r) row_to_bf16(a + r * k, k, words + r * ((k + 1) / 2));
+}
+
 /// Two rows of a block are one row of words.
 void pack_columns_bf16(const float* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t used, float alpha,
                        float* rows, int64_t w) {
@@ -253,6 +283,7 @@ GemmF32 make_gemm_bf16(bool one_order) {
   GemmF32 g = make_gemm<Bf16Pairs>(one_order);
   g.word = 2;
   g.to_words = row_to_bf16;
+  g.rows_to_words = rows_to_bf16;
   g.pack_columns = pack_columns_bf16;
   return g;
 }
@@ -271,7 +302,12 @@ const GemmF32& gemm_f32(Isa isa) {
 
 #if defined(__x86_64__)
 const GemmF32& gemm_bf16(Isa isa) {
-  return of_level(isa, [](Isa level) { return N_AVX3::make_gemm_bf16(level.has(IsaFeature::kOneOrder)); });
+  return of_level(isa, [](Isa level) {
+    const bool one_order = level.has(IsaFeature::kOneOrder);
+    GemmF32 g = N_AVX3::make_gemm_bf16(one_order);
+    if (level.has(IsaFeature::kAmx)) fill_amx_tiles(g, one_order);
+    return g;
+  });
 }
 #else
 const GemmF32& gemm_bf16(Isa isa) { return gemm_f32(isa); }  // kBf16 is of x86
@@ -291,14 +327,13 @@ void GemmF32::pack(const float* b, int64_t stride_k, int64_t stride_n, int64_t k
 
 namespace {
 
-constexpr int64_t kDepth = 384;      ///< rows of a panel that stay in the level-1 cache
 constexpr int64_t kMostBytes = 128;  ///< that a tile prefetches with two rows of b
 
 /// How K is split: chunks of `runs` whole runs, or of `length` elements of one run.
 struct Split {
   int64_t runs, length;
-  explicit Split(const GemmRuns& whole) : runs(whole.count), length(whole.length) {
-    const auto chunks = [](int64_t k) { return (k + kDepth / 2) / kDepth; };
+  Split(const GemmRuns& whole, int64_t depth) : runs(whole.count), length(whole.length) {
+    const auto chunks = [&](int64_t k) { return (k + depth / 2) / depth; };
     const int64_t all = chunks(whole.count * whole.length);
     if (all <= 1) return;
     if (const int64_t n = chunks(length); n > 1) {
@@ -314,12 +349,14 @@ struct Split {
 [[gnu::always_inline]] inline void tile_row(const GemmF32& g, const GemmStrips& strip, const GemmRuns& runs, int64_t k,
                                             int64_t n, const float* packed, int64_t first, int64_t last,
                                             const float* row_bias, float lo, float hi) {
+  TileState state;
   for (int64_t p = first; p < last; ++p) {
     const int64_t w = g.width(n, p), column = p * g.nr();
     const float* const panel = packed + g.panel_offset(k, p);
     const float* const next = p + 1 < last ? panel + (k + 1) * w : nullptr;
     const GemmChunk chunk{
-        runs, panel + w, panel, strip.lda, strip.ldc, std::min(g.nr(), n - column), lo, hi, next ? kMostBytes : 0};
+        runs,  panel + w, panel, strip.lda, strip.ldc, std::min(g.nr(), n - column), lo, hi, next ? kMostBytes : 0,
+        &state};
     g.tiles_of(w, column)[strip.rows - 1](chunk, strip.a, strip.c + column, row_bias,
                                           reinterpret_cast<const char*>(next ? next : panel));
   }
@@ -335,21 +372,20 @@ void GemmF32::run(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, 
     if (epilogue) (*epilogue)(c + row * ldc + column, rows, std::min(n, last * nr()) - column, ldc);
   };
   // A block of rows stays in the level-2 cache while all panels pass by.
-  constexpr int64_t kBlockFloats = 96 * 1024;
   constexpr ptrdiff_t kStart = 0;
   const GemmRuns whole{&kStart, 1, k};
   if (m <= mr && m > 0) {
     tile_row(*this, {a, c, lda, ldc, m}, whole, k, n, packed, first, last, row_bias, lo, hi);
     return finish(0, m);
   }
-  const int64_t depth = std::clamp<int64_t>(k, 1, kDepth);
+  const int64_t deep = std::clamp<int64_t>(k, 1, depth);
   int64_t block = m;
-  if (m * depth > kBlockFloats) {
-    const int64_t tall = std::max<int64_t>(1, kBlockFloats / (depth * mr)) * mr, blocks = (m + tall - 1) / tall;
+  if (m * deep > block_floats) {
+    const int64_t tall = std::max<int64_t>(1, block_floats / (deep * mr)) * mr, blocks = (m + tall - 1) / tall;
     block = round_up((m + blocks - 1) / blocks, mr);
   }
   // What the epilogue works on stays there, too, unless b would be read too often for that.
-  if (epilogue && k * n <= kBlockFloats) block = std::min(block, round_up(ceil_div(kBlockFloats, n), mr));
+  if (epilogue && k * n <= block_floats) block = std::min(block, round_up(ceil_div(block_floats, n), mr));
   for (int64_t row = 0; row < m; row += block) {
     const int64_t rows = std::min(block, m - row);
     product({a + row * lda, c + row * ldc, lda, ldc, rows}, whole, k, n, packed, first, last,
@@ -364,8 +400,9 @@ void GemmF32::product(const GemmStrips& strips, const GemmRuns& runs, int64_t k,
     return tile_row(*this, strips, runs, k, n, packed, first, last, row_bias, lo, hi);
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const EvenTiles of_strip(strips.rows, mr);
-  const int64_t tall = strips.count * of_strip.count;
-  const Split split(runs);
+  const int64_t tall = joins(strips) ? (strips.count + 1) / 2 : strips.count * of_strip.count;
+  const Split split(runs, depth);
+  TileState state;
   // The tiles of a panel ask for the next panel's chunk by turns, as much at each step of two rows of b.
   const int64_t ahead = std::min(kMostBytes, 2 * nr() * int64_t{sizeof(float)} / tall);
   for (int64_t r = 0; r < runs.count; r += split.runs)
@@ -378,9 +415,10 @@ void GemmF32::product(const GemmStrips& strips, const GemmRuns& runs, int64_t k,
         const int64_t w = width(n, p);
         const float* const panel = packed + panel_offset(k, p);
         const float* next = p + 1 < last ? packed + panel_offset(k, p + 1) + row * width(n, p + 1) : nullptr;
-        chunk_times_rows({part, panel + row * w, begins ? panel : nullptr, strips.lda, strips.ldc,
-                          std::min(nr(), n - p * nr()), ends ? lo : -kInf, ends ? hi : kInf, next ? ahead : 0},
-                         strips, of_strip, w, at, p * nr(), begins ? row_bias : nullptr, next ? next : panel);
+        chunk_times_rows(
+            {part, panel + row * w, begins ? panel : nullptr, strips.lda, strips.ldc, std::min(nr(), n - p * nr()),
+             ends ? lo : -kInf, ends ? hi : kInf, next ? ahead : 0, &state, strips.a_step, strips.c_step},
+            strips, of_strip, w, at, p * nr(), begins ? row_bias : nullptr, next ? next : panel);
       }
       if (split.length == 0) break;
     }
@@ -393,7 +431,11 @@ void GemmF32::chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips,
   const Tile* tile = tiles_of(width, column);
   const char* ahead = reinterpret_cast<const char*>(next);
   const int64_t share = chunk.ahead_step * (chunk.runs.count * chunk.runs.length / 2);
-  for (int64_t s = 0; s < strips.count; ++s) {
+  int64_t s = 0;
+  for (; joins(strips) && s + 1 < strips.count; s += 2, ahead += share)
+    pairs[width > lanes][strips.rows - 1](chunk, strips.a + s * strips.a_step + offset,
+                                          strips.c + s * strips.c_step + column, row_bias, ahead);
+  for (; s < strips.count; ++s) {
     const float* a = strips.a + s * strips.a_step + offset;
     float* c = strips.c + s * strips.c_step + column;
     for (int64_t t = 0, i = 0; t < of_strip.count; ++t, ahead += share) {

@@ -9,6 +9,7 @@
 namespace smelt {
 
 class EpilogueRun;
+struct TileState;
 
 /// Where the elements of a's rows lie: `count` runs of `length` neighbours, run r `at[r]` floats behind the row's
 /// start.
@@ -34,7 +35,9 @@ struct GemmChunk {
   ptrdiff_t lda, ldc;
   ptrdiff_t n;  ///< columns that are written
   float lo, hi;
-  ptrdiff_t ahead_step;  ///< bytes by which a tile's prefetches advance with every step of its loop
+  ptrdiff_t ahead_step;              ///< bytes by which a tile's prefetches advance with every two words of a row of a
+  TileState* state;                  ///< what tiles of AMX keep in the processor
+  ptrdiff_t a_step = 0, c_step = 0;  ///< from a strip to the next one
 };
 
 /// Float32 matrix product c = clamp(a b + bias) in tiles of mr rows by nr columns of b's panels.
@@ -52,11 +55,17 @@ struct GemmF32 {
   int64_t lanes = 0;
   /// [0]: of a narrow panel, the only one; [1]: of wide ones; [2]: of a narrow one behind wide ones, which adds up as
   /// they do, so that equal columns of b give equal columns of c. Then [rows - 1].
-  Tile tiles[3][16] = {};
-  int64_t word = 1;  ///< elements of K that a word holds
+  Tile tiles[3][32] = {};
+  /// [panel is wide][rows - 1]: the same of as many rows of two strips at once. Null: there are none.
+  Tile pairs[2][16] = {};
+  int64_t word = 1;                  ///< elements of K that a word holds
+  int64_t depth = 384;               ///< rows of a panel that stay in a near cache
+  int64_t block_floats = 96 * 1024;  ///< words of rows of a that stay in the level-2 cache
   /// The k elements of a row of a as words(k) words; what is missing of the last one is zero. `row` may be `a`.
   /// nullptr: a stays as it is.
   void (*to_words)(const float* a, int64_t k, float* row) = nullptr;
+  /// As to_words for each of `rows` rows that lie behind each other, in a and as words; nullptr like that.
+  void (*rows_to_words)(const float* a, int64_t rows, int64_t k, float* words) = nullptr;
   /// Word (i, j) of rows[i * w + j] from b[i * stride_k + j * stride_n] * alpha for i < k, j < used.
   void (*pack_columns)(const float* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t used, float alpha,
                        float* rows, int64_t w) = nullptr;
@@ -87,6 +96,8 @@ struct GemmF32 {
                int64_t last, const float* row_bias, float lo, float hi) const;
 
  private:
+  /// True if tiles of two strips multiply them.
+  bool joins(const GemmStrips& strips) const { return pairs[0][0] && strips.count > 1 && strips.rows * 2 <= mr; }
   void chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips, const EvenTiles& of_strip, int64_t width,
                         int64_t offset, int64_t column, const float* row_bias, const float* next) const;
 };
@@ -99,5 +110,10 @@ const GemmF32& gemm_f32(Isa isa);
 /// Error: a result is within (2^-7 + (k + 2) 2^-22) S of the exact one, S = sum |a| |b| over k, since both operands
 /// are rounded by at most 2^-8 and each of the sums by 2^-23.
 const GemmF32& gemm_bf16(Isa isa);
+
+#if defined(__x86_64__)
+/// Tiles of AMX for bfloat16, in gemm_bf16_amx.cc. one_order: for few rows, too.
+void fill_amx_tiles(GemmF32& words, bool one_order);
+#endif
 
 }  // namespace smelt

@@ -71,7 +71,7 @@ TEST(MatMulBf16, RoundedOperands) {
     if (r.transpose_a) continue;
     OpCase c = matmul_case(r, false);
     for (const size_t i : {0, 1}) c.inputs[i] = rounded_to_bf16(c.inputs[i]);
-    check_named(c, "matmul_bf16", Isa::kBf16, kTolerance);
+    for (const Isa isa : bf16_isas()) check_named(c, "matmul_bf16", isa, kTolerance);
   }
 }
 

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <memory>
+
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/gemm/gemm_f32.h"
+
+namespace smelt {
+
+/// A channels-last transposed convolution of float32 with filters that do not overlap, whose operands are words of
+/// `gemm`. Returns nullptr for filters that do.
+std::unique_ptr<Kernel> make_conv_transpose_tiles_by(const GemmF32& gemm, const KernelSpec& spec);
+
+}  // namespace smelt
