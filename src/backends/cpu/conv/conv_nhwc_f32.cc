@@ -264,13 +264,9 @@ class ConvNhwcF32 final : public Kernel {
     if (channels_ % gemm_.word == 0) return gemm_.to_words(x, pixels * pixel, words);
     gemm_.rows_to_words(x, pixels * g_.groups, channels_, words);
   }
-  /// Pixels of a pointwise convolution that are worked on at once. Where they are made words, those and their results
-  /// stay in the level-2 cache, unless filters that do not would be read too often.
+  /// Pixels of a pointwise convolution that are worked on at once.
   int64_t pointwise_block() const {
-    if (!gemm_.to_words) return g_.out_pixels();
-    const bool near = g_.all_in() * g_.c_out <= gemm_.block_floats / 2;
-    return std::max(gemm_.mr, near ? gemm_.block_floats * 3 / 4 / (g_.all_in() + g_.all_out())
-                                   : gemm_.block_floats * 3 / 4 / g_.all_in());
+    return gemm_.to_words ? gemm_.words_block(g_.all_in(), g_.all_out()) : g_.out_pixels();
   }
   /// Scratch of a thread.
   int64_t slot_floats() const {

@@ -12,8 +12,8 @@ namespace smelt {
 namespace {
 
 constexpr ptrdiff_t kSteps = amx::kTileRowBytes / 4;  // of an instruction, at most
-constexpr ptrdiff_t kVector = 16;                 // floats, the columns of an instruction
-constexpr ptrdiff_t kWidest = 2 * kVector;        // columns of a panel
+constexpr ptrdiff_t kVector = 16;                     // floats, the columns of an instruction
+constexpr ptrdiff_t kWidest = 2 * kVector;            // columns of a panel
 
 /// What an instruction takes of a run of `words`: an even part, unless that makes a third more instructions than parts
 /// of kSteps and a shorter last one.
@@ -57,7 +57,7 @@ void add_products(const char* top, const char* bottom, ptrdiff_t lda, const char
 struct Blocks {
   ptrdiff_t rows, a_step, c_step, bias_step;
 };
-constexpr ptrdiff_t kBlockOfSums = amx::kTileRows * kWidest;  ///< floats of a half's sums where they lie by themselves
+constexpr ptrdiff_t kBlockOfSums = amx::kTileRows * kWidest;  ///< floats of a block's sums where they lie by themselves
 
 /// Adds the products of the last `words` of a run, fewer than kSteps: a's and b's behind them are zero.
 template <int NV, int kBlocks>
@@ -81,7 +81,7 @@ __mmask16 columns_of(ptrdiff_t j, ptrdiff_t n) {
   return static_cast<__mmask16>((1u << left) - 1);
 }
 
-/// What a half's sums begin with, where it does not lie in memory as tiles are loaded.
+/// What a block's sums begin with, where it does not lie in memory as tiles are loaded.
 template <int NV>
 void fill_start(const GemmChunk& chunk, const float* c, const float* row_bias, ptrdiff_t rows, float* start) {
   for (ptrdiff_t r = 0; r < rows; ++r)
@@ -91,7 +91,7 @@ void fill_start(const GemmChunk& chunk, const float* c, const float* row_bias, p
                                : _mm512_maskz_loadu_ps(columns_of(j, chunk.n), c + r * chunk.ldc + j * kVector));
 }
 
-/// Writes a half's sums.
+/// Writes a block's sums.
 template <int NV>
 void write_clamped(const GemmChunk& chunk, const float* sums, ptrdiff_t rows, float* c) {
   const __m512 lo = _mm512_set1_ps(chunk.lo), hi = _mm512_set1_ps(chunk.hi);
@@ -106,24 +106,24 @@ void write_clamped(const GemmChunk& chunk, const float* sums, ptrdiff_t rows, fl
     }
 }
 
-/// Sums from rows `step` bytes apart; the bottom half's are half_step bytes behind.
+/// Sums from rows `step` bytes apart; the bottom block's are block_step bytes behind.
 template <int NV, int kBlocks>
-void load_sums(const char* from, ptrdiff_t step, ptrdiff_t half_step) {
+void load_sums(const char* from, ptrdiff_t step, ptrdiff_t block_step) {
   _tile_loadd(0, from, step);
   if constexpr (NV == 2) _tile_loadd(1, from + 64, step);
   if constexpr (kBlocks == 2) {
-    _tile_loadd(2, from + half_step, step);
-    if constexpr (NV == 2) _tile_loadd(3, from + half_step + 64, step);
+    _tile_loadd(2, from + block_step, step);
+    if constexpr (NV == 2) _tile_loadd(3, from + block_step + 64, step);
   }
 }
 
 template <int NV, int kBlocks>
-void store_sums(char* to, ptrdiff_t step, ptrdiff_t half_step) {
+void store_sums(char* to, ptrdiff_t step, ptrdiff_t block_step) {
   _tile_stored(0, to, step);
   if constexpr (NV == 2) _tile_stored(1, to + 64, step);
   if constexpr (kBlocks == 2) {
-    _tile_stored(2, to + half_step, step);
-    if constexpr (NV == 2) _tile_stored(3, to + half_step + 64, step);
+    _tile_stored(2, to + block_step, step);
+    if constexpr (NV == 2) _tile_stored(3, to + block_step + 64, step);
   }
   amx::order_memory();
 }
@@ -175,10 +175,11 @@ template <int NV, int kBlocks>
   if (whole && chunk.lo == -kInf && chunk.hi == kInf)
     return store_sums<NV, kBlocks>(reinterpret_cast<char*>(c), ldc, c_step);
   store_sums<NV, kBlocks>(sum_bytes, kRowOfSums, kBlockOfSums * 4);
-  for (ptrdiff_t h = 0; h < kBlocks; ++h) write_clamped<NV>(chunk, sums + h * kBlockOfSums, rows, c + h * blocks.c_step);
+  for (ptrdiff_t h = 0; h < kBlocks; ++h)
+    write_clamped<NV>(chunk, sums + h * kBlockOfSums, rows, c + h * blocks.c_step);
 }
 
-/// Rows of one strip: a half of at most 16, or two of the same height that may share a row.
+/// Rows of one strip: a block of at most 16, or two of the same height that may share a row.
 template <int kRows, int NV>
 void tile_of_rows(const GemmChunk& chunk, const float* a, float* c, const float* row_bias, const char* ahead) {
   constexpr int kBlocks = kRows > amx::kTileRows ? 2 : 1;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -72,6 +73,11 @@ struct GemmF32 {
 
   int64_t nr() const { return 2 * lanes; }
   int64_t words(int64_t k) const { return (k + word - 1) / word; }
+  /// Rows of k words that are made words at a time for a product with n columns. Those and their results stay in the
+  /// level-2 cache, unless a b that does not would be read too often.
+  int64_t words_block(int64_t k, int64_t n) const {
+    return block_floats * 3 / 4 / (k * n <= block_floats / 2 ? k + n : std::max<int64_t>(k, 1));
+  }
   int64_t panels(int64_t n) const { return (n + nr() - 1) / nr(); }
   /// Columns of panel p of n, as quantized.
   int64_t width(int64_t n, int64_t p) const { return n - p * nr() <= lanes ? lanes : nr(); }

@@ -41,6 +41,10 @@ class MatMulF32 final : public Kernel {
       lda_ = collides() ? k_ + 16 : k_;
       a_workspace_ = round_up(s.m * lda_, 16);
     }
+    // A task that has its rows for itself makes words of some of them at a time.
+    const int64_t tasks = slots_ > 1 ? 1 : threads_;
+    if (gemm.to_words && (tasks == 1 || ceil_div(s.m, gemm.mr) >= gemm.panels(s.n)))
+      block_ = std::max(gemm.mr, gemm.words_block(k_, s.n) / gemm.mr * gemm.mr);
     add_c_ = spec.has(2) && attrs_.beta != 0 && !row_c_;
     const MatrixView& b = s.g.b;
     row_vector_ = !packed_ && s.m == 1 && s.batches == 1 && s.k > 1 && a_workspace_ == 0 && b.row_stride == 1 &&
@@ -81,7 +85,7 @@ class MatMulF32 final : public Kernel {
         const float *a, *b;
         prepare(ctx.threads(), in, i, scratch, a, b);
         ctx.threads().parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
-          for (int64_t chunk = begin; chunk < end; ++chunk) multiply(a, b, i, y, epilogue, chunk, threads_);
+          for (int64_t chunk = begin; chunk < end; ++chunk) multiply(a, b, i, scratch, y, epilogue, chunk, threads_);
         });
       }
     }
@@ -158,7 +162,7 @@ class MatMulF32 final : public Kernel {
   void prepare(ThreadPool& pool, const Operands& in, int64_t index, float* scratch, const float*& a,
                const float*& b) const {
     a = in.a + s_.offset(s_.g.a, index);
-    if (a_workspace_) {
+    if (a_workspace_ && block_ == 0) {
       const float* from = a;
       pool.parallel_for(s_.m, 16, [&](int64_t begin, int64_t end) { copy_a(from, begin, end, scratch); });
       a = scratch;
@@ -174,7 +178,7 @@ class MatMulF32 final : public Kernel {
   }
   void matrix(const Operands& in, int64_t index, float* scratch, float* y, const EpilogueRun& epilogue) const {
     const float* a = in.a + s_.offset(s_.g.a, index);
-    if (a_workspace_) {
+    if (a_workspace_ && block_ == 0) {
       copy_a(a, 0, s_.m, scratch);
       a = scratch;
     }
@@ -185,19 +189,31 @@ class MatMulF32 final : public Kernel {
       pack_b(in, index, 0, gemm_.panels(s_.n), scratch + a_workspace_);
       b = scratch + a_workspace_;
     }
-    multiply(a, b, index, y, epilogue, 0, 1);
+    multiply(a, b, index, scratch, y, epilogue, 0, 1);
   }
-  void multiply(const float* a, const float* b, int64_t index, float* y, const EpilogueRun& epilogue, int64_t chunk,
-                int64_t chunks) const {
-    const Bounds bounds = add_c_ ? activation_bounds({}) : activation_bounds(attrs_.act);
+  void multiply(const float* a, const float* b, int64_t index, float* a_workspace, float* y,
+                const EpilogueRun& epilogue, int64_t chunk, int64_t chunks) const {
     split_product(s_.m, gemm_.mr, gemm_.panels(s_.n), chunk, chunks,
                   [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
-                    float* c = y + (index * s_.m + r0) * s_.n;
-                    gemm_.run(r1 - r0, s_.n, k_, a + r0 * lda(), lda(), b, p0, p1, c, s_.n, nullptr, bounds.lo,
-                              bounds.hi, epilogue ? &epilogue : nullptr);
-                    const int64_t column = p0 * gemm_.nr(), n = std::min(s_.n, p1 * gemm_.nr()) - column;
-                    if (!add_c_) apply_activation(attrs_.act, c + column, r1 - r0, n, s_.n);
+                    const int64_t step = block_ > 0 ? even_block(r1 - r0) : r1 - r0;
+                    for (int64_t first = r0; first < r1; first += step) {
+                      const int64_t rows = std::min(step, r1 - first);
+                      // Blocks of a task take turns in the workspace of its first one.
+                      if (block_ > 0) copy_a(a + first * s_.g.a.row_stride, 0, rows, a_workspace + r0 * lda_);
+                      multiply_rows(block_ > 0 ? a_workspace + r0 * lda_ : a + first * lda(), b,
+                                    y + (index * s_.m + first) * s_.n, rows, p0, p1, epilogue);
+                    }
                   });
+  }
+  /// Rows of as even blocks of at most block_ as there are of so many.
+  int64_t even_block(int64_t rows) const { return round_up(ceil_div(rows, ceil_div(rows, block_)), gemm_.mr); }
+  void multiply_rows(const float* a, const float* b, float* c, int64_t rows, int64_t first, int64_t last,
+                     const EpilogueRun& epilogue) const {
+    const Bounds bounds = add_c_ ? activation_bounds({}) : activation_bounds(attrs_.act);
+    gemm_.run(rows, s_.n, k_, a, lda(), b, first, last, c, s_.n, nullptr, bounds.lo, bounds.hi,
+              epilogue ? &epilogue : nullptr);
+    const int64_t column = first * gemm_.nr(), n = std::min(s_.n, last * gemm_.nr()) - column;
+    if (!add_c_) apply_activation(attrs_.act, c + column, rows, n, s_.n);
   }
   /// y = act(y + beta c) for a c that is no row.
   void add(const float* c, float* y) const {
@@ -216,6 +232,7 @@ class MatMulF32 final : public Kernel {
   MatMulAttrs attrs_;
   EpilogueF32 epilogue_;
   int64_t threads_, k_, slots_ = 1, packed_size_ = 0, a_workspace_ = 0, b_workspace_ = 0, lda_ = 0;
+  int64_t block_ = 0;  ///< rows of a that are made words at a time; 0: all before the product, or none
   bool turned_ = false, row_c_ = false, add_c_ = false, row_vector_ = false;
   BroadcastLoops c_loops_;
   Packed packed_;
