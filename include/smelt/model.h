@@ -138,7 +138,7 @@ class SMELT_API Session {
   /// SessionOptions::profile is set.
   std::vector<ProfileEntry> profile() const;
   void reset_profile();
-  const char* isa() const;     ///< instruction set level of the CPU kernels: "baseline", "avx2", "avx512", "vnni"
+  const char* isa() const;     ///< instruction set level of the CPU kernels: "baseline", "avx2", "vnni", "amx", ...
   size_t arena_bytes() const;  ///< memory for activations of the last run's plan
 
  private:

@@ -342,8 +342,9 @@ class Model:
         profile: measure operators; `Session.profile` has the times.
         seed: of random operators without a seed of their own.
         device, device_storage, fp16: of the Vulkan back-end, as the options of the command line.
-        isa: level of the CPU's kernels that `smelt devices` lists; "": SMELT_ISA, else the best. "bf16" rounds the
-            operands of float32 products to bfloat16: half of the time, results within about 1 %.
+        isa: level of the CPU's kernels that `smelt devices` lists; "": SMELT_ISA, else the best. "bf16" and,
+            with AMX, "amx_bf16" round the operands of float32 products to bfloat16: half of the time or less, results
+            within about 1 %.
 
         Raises InvalidInputError for values out of range, DeviceError where the device is not there.
         """

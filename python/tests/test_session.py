@@ -150,7 +150,7 @@ def test_levels() -> None:
     x = np.random.default_rng(1).random((40, 40), dtype=np.float32)
     with pytest.raises(smelt.InvalidInputError, match="isa is avx7; this machine has baseline"):
         model.session(isa="avx7")
-    for level in ("baseline", "vnni", "bf16"):
+    for level in ("baseline", "vnni", "amx", "bf16", "amx_bf16"):
         try:
             session = model.session(isa=level)
         except smelt.InvalidInputError:

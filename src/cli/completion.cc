@@ -167,9 +167,9 @@ std::string man_page(const CLI::App& app) {
   return Cat(out, ".SH EXIT STATUS\n.nf\n", roff(app.get_footer()),
              "\n.fi\n"
              ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nIf set, messages have no colours.\n.TP\n.B SMELT_ISA\n"
-             "Instruction set level of the CPU kernels: baseline, avx2, avx512, vnni, bf16 (rounds to bfloat16), "
-             "dot.\n.TP\n.B SMELT_CACHE_DIR\nFolder of compiled GPU pipelines and, if it is set, of packed weights, "
-             "which later runs and other processes map instead of packing them again.\n");
+             "Instruction set level of the CPU kernels: baseline, avx2, avx512, vnni, amx, bf16 and amx_bf16 (round to "
+             "bfloat16), dot.\n.TP\n.B SMELT_CACHE_DIR\nFolder of compiled GPU pipelines and, if it is set, of packed "
+             "weights, which later runs and other processes map instead of packing them again.\n");
 }
 
 }  // namespace
