@@ -73,10 +73,11 @@ struct GemmF32 {
 
   int64_t nr() const { return 2 * lanes; }
   int64_t words(int64_t k) const { return (k + word - 1) / word; }
-  /// Rows of k words that are made words at a time for a product with n columns. Those and their results stay in the
-  /// level-2 cache, unless a b that does not would be read too often.
+  /// Rows of k words that are made words at a time for a product with n columns: a block of run(), or where b stays in
+  /// the level-2 cache fewer, whose results stay there, too.
   int64_t words_block(int64_t k, int64_t n) const {
-    return block_floats * 3 / 4 / (k * n <= block_floats / 2 ? k + n : std::max<int64_t>(k, 1));
+    if (k * n > block_floats / 2) return block_floats / std::clamp<int64_t>(k, 1, depth);
+    return block_floats * 3 / 4 / std::max<int64_t>(1, k + n);
   }
   int64_t panels(int64_t n) const { return (n + nr() - 1) / nr(); }
   /// Columns of panel p of n, as quantized.
