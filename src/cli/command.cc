@@ -65,8 +65,8 @@ void add_target(CLI::App& command, Target& target) {
   CLI::Option* bf16 = command.add_flag(
       "--bf16", target.bf16,
       "Compute convolutions, attention and products with constant matrices in bfloat16, not float32, on "
-      "processors with AVX-512 BF16 or AMX: at least twice as fast, weights of half the size, results within about "
-      "1 %");
+      "processors with AVX-512 BF16 or AMX: at least twice as fast, weights of half the size, results within 1 to "
+      "3 %");
   command
       .add_option("--match", target.match,
                   "Whose integers a quantized TFLite model gives: reference (LiteRT's reference kernels) or "

@@ -5,7 +5,7 @@
 
 #include "backends/cpu/core/amx-inl.h"
 #include "backends/cpu/gemm/gemm_f32.h"
-#include "backends/cpu/gemm/gemm_i8.h"
+#include "backends/cpu/gemm/tile_state.h"
 
 SMELT_BEFORE_AMX
 namespace smelt {
@@ -62,17 +62,17 @@ constexpr ptrdiff_t kBlockOfSums = amx::kTileRows * kWidest;  ///< floats of a b
 /// Adds the products of the last `words` of a run, fewer than kSteps: a's and b's behind them are zero.
 template <int NV, int kBlocks>
 void add_last_products(const Blocks& blocks, const char* a, ptrdiff_t lda, const char* b, ptrdiff_t words) {
-  constexpr ptrdiff_t kHalf = amx::kTileRows * amx::kTileRowBytes;
-  alignas(64) char ends[kBlocks * kHalf], ends_of_b[kSteps * NV * 64];
+  constexpr ptrdiff_t kBlockBytes = amx::kTileRows * amx::kTileRowBytes;
+  alignas(64) char ends[kBlocks * kBlockBytes], ends_of_b[kSteps * NV * 64];
   const auto some = static_cast<__mmask16>((1u << words) - 1);
   for (ptrdiff_t h = 0; h < kBlocks; ++h)
     for (ptrdiff_t r = 0; r < blocks.rows; ++r)
-      _mm512_store_si512(ends + h * kHalf + r * amx::kTileRowBytes,
+      _mm512_store_si512(ends + h * kBlockBytes + r * amx::kTileRowBytes,
                          _mm512_maskz_loadu_epi32(some, a + h * blocks.a_step * 4 + r * lda));
   for (ptrdiff_t i = 0; i < kSteps * NV; ++i)
     _mm512_store_si512(ends_of_b + i * 64, i < words * NV ? _mm512_load_si512(b + i * 64) : _mm512_setzero_si512());
   amx::order_memory();
-  add_products<NV, kBlocks>(ends, ends + kHalf * (kBlocks - 1), amx::kTileRowBytes, ends_of_b);
+  add_products<NV, kBlocks>(ends, ends + kBlockBytes * (kBlocks - 1), amx::kTileRowBytes, ends_of_b);
 }
 
 /// The columns of vector j of which n are of c.

@@ -5,7 +5,7 @@
 
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/targets.h"
-#include "backends/cpu/gemm/gemm_i8.h"
+#include "backends/cpu/gemm/tile_state.h"
 #include "base/checked.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/gemm/gemm_f32.cc"
