@@ -344,7 +344,7 @@ class Model:
         device, device_storage, fp16: of the Vulkan back-end, as the options of the command line.
         isa: level of the CPU's kernels that `smelt devices` lists; "": SMELT_ISA, else the best. "bf16" and,
             with AMX, "amx_bf16" round the operands of float32 products to bfloat16: half of the time or less, results
-            within about 1 %.
+            within 1 to 3 %.
 
         Raises InvalidInputError for values out of range, DeviceError where the device is not there.
         """
