@@ -60,11 +60,14 @@ foreach(shard RANGE ${last})
   set_tests_properties(unit_tests_${shard} PROPERTIES FIXTURES_REQUIRED coverage_folder FIXTURES_SETUP coverage_records)
 endforeach()
 if(NOT SMELT_SANITIZE)
-  foreach(processor Nehalem Haswell-noTSX)  # SSE4.2, AVX2
-    add_test(NAME older_processor_${processor}
-      COMMAND ${PROJECT_SOURCE_DIR}/tests/older_processor_test.sh $<TARGET_FILE:smelt_tests> ${processor} ${PROJECT_SOURCE_DIR})
+  foreach(processor_and_shard Nehalem:0:1 Haswell-noTSX:0:2 Haswell-noTSX:1:2)  # SSE4.2, AVX2; shard, shards
+    string(REGEX MATCH "^(.*):(.):(.)$" matched ${processor_and_shard})
+    set(test older_processor_${CMAKE_MATCH_1}_${CMAKE_MATCH_2})
+    add_test(NAME ${test}
+      COMMAND ${PROJECT_SOURCE_DIR}/tests/older_processor_test.sh $<TARGET_FILE:smelt_tests> ${CMAKE_MATCH_1} ${PROJECT_SOURCE_DIR})
     # COST: the longest begin first, so that none runs alone at the end.
-    set_tests_properties(older_processor_${processor} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1200 COST 200)
+    set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1200 COST 200
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${CMAKE_MATCH_3};GTEST_SHARD_INDEX=${CMAKE_MATCH_2}")
   endforeach()
 endif()
 
