@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "backends/cpu/conv/line_buffer.h"
 #include "backends/cpu/core/workspace.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "base/thread_pool.h"
@@ -12,15 +13,32 @@
 
 namespace smelt {
 
+/// The chunks in which tiles read a window of a channels-last image: its lines, or its taps where those of a line do
+/// not lie side by side.
+struct WindowChunks {
+  static constexpr int64_t kMost = 64;
+  bool joined;  ///< a chunk is a line
+  int64_t count;
+  int64_t steps;  ///< groups of a chunk
+
+  WindowChunks(const ConvShape& g, const GemmI8& gemm)
+      : joined(g.dilation[2] == 1 && g.groups == 1),
+        count(joined ? g.kernel[0] * g.kernel[1] : g.taps()),
+        steps(gemm.steps(g.k() / count)) {}
+  /// False if there are too many, or they waste too much of their last groups.
+  bool pay_off(const ConvShape& g, const GemmI8& gemm) const {
+    return count <= kMost && count * steps * 5 <= gemm.steps(g.k()) * 7;
+  }
+};
+
 /// A channels-last convolution of bytes as products of a padded image and panels of filters, for tiles that are faster
 /// than weights come from the third cache: a panel passes by a whole band of lines. Pixels follow each other at the
 /// same distance across the ends of padded lines, so that tiles take any of them; what falls between lines is dropped.
-/// A chunk of a window is a line of it, or a tap where taps do not lie side by side.
 class ConvBands {
  public:
-  ConvBands(const ConvShape& g, const GemmI8& gemm) : g_(g), gemm_(gemm) { choose(); }
+  ConvBands(const ConvShape& g, const GemmI8& gemm) : g_(g), gemm_(gemm), rows_(g, false, nullptr) { choose(); }
 
-  /// True if this is a good way. Else nothing else may be asked for.
+  /// True if the convolution is faster so. Else nothing else may be asked for.
   bool apply() const { return chunks_ > 0; }
   int64_t chunks() const { return chunks_; }  ///< of a window
   int64_t steps() const { return steps_; }    ///< groups of a chunk
@@ -46,7 +64,6 @@ class ConvBands {
   }
 
  private:
-  static constexpr int64_t kMaxChunks = 64;
   /// Where tiles are that fast, windows move pixel by pixel, padding adds few pixels to a line, chunks waste little of
   /// their last groups, and a few lines stay in the second cache.
   void choose() {
@@ -54,39 +71,31 @@ class ConvBands {
     if (g_.stride[1] != 1 || g_.stride[2] != 1) return;
     const int64_t padded = g_.out[2] + (g_.kernel[2] - 1) * g_.dilation[2];
     if (padded * 3 > g_.out[2] * 4 && g_.out[1] > 1) return;
-    const bool joined = g_.dilation[2] == 1;
-    const int64_t chunks = joined ? g_.kernel[1] : g_.taps();
-    if (chunks > kMaxChunks) return;
-    const int64_t steps = gemm_.steps(g_.k() / chunks);
-    if (chunks * steps * 5 > gemm_.steps(g_.k()) * 7) return;
+    const WindowChunks chunks(g_, gemm_);
+    if (!chunks.pay_off(g_, gemm_)) return;
     const int64_t line = padded * g_.c_in, margin = (g_.kernel[1] - 1) * g_.dilation[1];
     if (line > gemm_.block_bytes || (margin + 1) * line > gemm_.block_bytes) return;
     const int64_t left = gemm_.block_bytes * 3 / 2 - margin * line;
     lines_ = std::clamp<int64_t>(left / (line + g_.out[2] * g_.c_out), 1, g_.out[1]);
     if (lines_ * 2 <= margin) return;
-    chunks_ = chunks;
-    steps_ = steps;
+    chunks_ = chunks.count;
+    steps_ = chunks.steps;
     padded_ = padded;
     band_bytes_ = padded_bytes((lines_ + margin) * line + 64);
     for (int64_t ky = 0; ky < g_.kernel[1]; ++ky)
-      for (int64_t kx = 0; kx < (joined ? 1 : g_.kernel[2]); ++kx)
+      for (int64_t kx = 0; kx < (chunks.joined ? 1 : g_.kernel[2]); ++kx)
         offsets_.push_back((ky * g_.dilation[1] * padded + kx * g_.dilation[2]) * g_.c_in);
   }
   /// The padded lines of the image that output lines [y, y + lines) see.
   template <class Load>
   void fill(Load&& load, uint8_t zero, int64_t y, int64_t lines, uint8_t* to) const {
-    const int64_t c = g_.c_in, first = std::min(g_.pad[2], padded_);
-    const int64_t last = std::clamp(g_.in[2] + g_.pad[2], first, padded_);
-    const int64_t n = lines + (g_.kernel[1] - 1) * g_.dilation[1];
-    for (int64_t i = 0; i < n; ++i, to += padded_ * c) {
+    const int64_t line = padded_ * g_.c_in, n = lines + (g_.kernel[1] - 1) * g_.dilation[1];
+    for (int64_t i = 0; i < n; ++i, to += line) {
       const int64_t from = y + i - g_.pad[1];
-      if (from < 0 || from >= g_.in[1]) {
-        std::memset(to, zero, static_cast<size_t>(padded_ * c));
-        continue;
-      }
-      std::memset(to, zero, static_cast<size_t>(first * c));
-      load(from * g_.in[2] * c, last - first, to + first * c);
-      std::memset(to + last * c, zero, static_cast<size_t>((padded_ - last) * c));
+      if (from < 0 || from >= g_.in[1])
+        std::memset(to, zero, static_cast<size_t>(line));
+      else
+        rows_.fill(load, from * g_.in[2] * g_.c_in, zero, to, 0, padded_);
     }
   }
   template <class F>
@@ -102,7 +111,7 @@ class ConvBands {
       const auto& tile = gemm_.tiles[x_signed][gemm_.width(g_.c_out, p) > gemm_.lanes];
       for (int64_t t = 0, i = 0, here = 0; t < tiles.count; ++t, i += here) {
         here = tiles.rows(t);
-        const void* starts[kMaxChunks];
+        const void* starts[WindowChunks::kMost];
         for (int64_t j = 0; j < chunks_; ++j) starts[j] = band + i * g_.c_in + offsets_[static_cast<size_t>(j)];
         tile[here - 1](starts, chunks_, g_.c_in, packed + gemm_.panel_offset(depth, p), steps_, acc, nullptr, state);
         for (int64_t at = i; at < i + here;) {
@@ -118,6 +127,7 @@ class ConvBands {
 
   ConvShape g_;
   const GemmI8& gemm_;
+  LineBuffer rows_;
   int64_t chunks_ = 0, steps_ = 0;
   int64_t padded_ = 0, lines_ = 0, band_bytes_ = 0;  ///< pixels of a padded line; lines of a band, at most
   std::vector<int64_t> offsets_;                     ///< of the chunks, from the window's first byte on

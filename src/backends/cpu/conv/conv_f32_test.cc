@@ -77,12 +77,12 @@ TEST(ConvF32, ChannelsLast) {
 
 // Groups of few filters: several blocks of groups, bands of lines, phases of strides, dilations, parts of vectors.
 TEST(ConvF32, GroupsOfFewFilters) {
-  for (const ConvRow& r :
-       {ConvRow{1, 48, 14, 13, 48, 3, 3, 1, 1, 1, 6, ActKind::kRelu},
-        ConvRow{2, 40, 15, 17, 40, 3, 3, 2, 1, 1, 5, ActKind::kTanh},
-        ConvRow{1, 24, 7, 7, 20, 3, 3, 1, 1, 1, 4, ActKind::kNone, false},
-        ConvRow{1, 12, 100, 90, 6, 3, 3, 1, 1, 1, 2, ActKind::kRelu6}, ConvRow{1, 14, 11, 50, 21, 5, 3, 3, 2, 2, 7},
-        ConvRow{1, 60, 9, 40, 4, 3, 3, 1, 3, 3, 2}, ConvRow{1, 16, 5, 19, 16, 1, 1, 1, 1, 0, 4}})
+  for (const ConvRow& r : {ConvRow{1, 48, 14, 13, 48, 3, 3, 1, 1, 1, 6, ActKind::kRelu},
+                           ConvRow{2, 40, 15, 17, 40, 3, 3, 2, 1, 1, 5, ActKind::kTanh},
+                           ConvRow{1, 24, 7, 7, 20, 3, 3, 1, 1, 1, 4, ActKind::kNone, false},
+                           ConvRow{1, 12, 100, 90, 6, 3, 3, 1, 1, 1, 2, ActKind::kRelu6},
+                           ConvRow{1, 14, 11, 50, 21, 5, 3, 3, 2, 2, 7}, ConvRow{1, 60, 9, 40, 4, 3, 3, 1, 3, 3, 2},
+                           ConvRow{1, 16, 5, 19, 16, 1, 1, 1, 1, 0, 4}, ConvRow{1, 24, 12, 30, 24, 3, 3, 1, 1, -2, 3}})
     check_on_cpu(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI),
                  best_isa().has(IsaFeature::kAvx512) ? "conv_grouped_f32" : "", kLongSums);
 }

@@ -142,6 +142,14 @@ TEST(ConvI8, TallImages) {
   }
 }
 
+// Negative padding leaves pixels at the ends of the image out.
+TEST(ConvI8, CroppedImages) {
+  for (const Quantized& s : kQuantizedImages)
+    for (const QConvRow& r :
+         {QConvRow{1, 24, 20, 22, 16, 3, 3, 1, 1, -2, 1}, QConvRow{1, 5, 16, 17, 8, 3, 3, 2, 1, -1, 1}})
+      check_on_cpu(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kOSI, Rounding::kFloatHalfEven), "conv_i8");
+}
+
 // Threads share the pixels of a line, and fill what they see of it.
 TEST(ConvI8, SingleLines) {
   for (const QConvRow& r :

@@ -79,31 +79,25 @@ class ConvLineBuffer {
   }
 
  private:
-  static constexpr int64_t kMaxChunks = 64;
   /// Not for short rows, nor where chunks waste too much of their last groups, nor for filters that do not stay in the
   /// nearest cache from row to row.
   void choose() {
     constexpr int64_t kShort = 8, kNearest = 32 * 1024;
     if (!gemm_.bytes || g_.pointwise() || g_.out[2] < kShort || !rows_.small()) return;
-    const int64_t lines = g_.kernel[0] * g_.kernel[1];
-    const bool joined = g_.dilation[2] == 1 && g_.groups == 1;
-    const int64_t chunks = joined ? lines : g_.taps();
-    if (chunks > kMaxChunks) return;
-    const int64_t steps = gemm_.steps(g_.k() / chunks);
-    if (chunks * steps * 5 > gemm_.steps(g_.k()) * 7) return;
-    if (chunks * steps * gemm_.nr() * 4 > kNearest) return;
-    chunks_ = chunks;
-    steps_ = steps;
+    const WindowChunks chunks(g_, gemm_);
+    if (!chunks.pay_off(g_, gemm_) || chunks.count * chunks.steps * gemm_.nr() * 4 > kNearest) return;
+    chunks_ = chunks.count;
+    steps_ = chunks.steps;
     panel_bytes_ = gemm_.panel_offset(k(), 1);
     const int64_t tiles = (g_.out[2] + gemm_.mr - 1) / gemm_.mr;
     height_ = (g_.out[2] + tiles - 1) / tiles;
-    for (int64_t kx = 0; kx < (joined ? 1 : g_.kernel[2]); ++kx) offsets_.push_back(rows_.offset(kx));
+    for (int64_t kx = 0; kx < (chunks.joined ? 1 : g_.kernel[2]); ++kx) offsets_.push_back(rows_.offset(kx));
   }
   /// Pixels [begin, end) of one row of the output.
   template <class Load, class F>
   void line(Load&& load, bool x_signed, const uint8_t* outside, int64_t index, int64_t begin, int64_t end,
             const char* packed, uint8_t* workspace, F&& done) const {
-    const uint8_t* starts[kMaxChunks];
+    const uint8_t* starts[WindowChunks::kMost];
     int64_t n = 0;
     const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
     for (int64_t kz = 0; kz < g_.kernel[0]; ++kz)
@@ -124,7 +118,7 @@ class ConvLineBuffer {
         int64_t shift = group * g_.c_in + begin * step;
         for (int64_t at = begin; at < end; at += height_, shift += height_ * step) {
           const int64_t here = std::min(height_, end - at);
-          const void* chunks[kMaxChunks];
+          const void* chunks[WindowChunks::kMost];
           for (int64_t i = 0; i < n; ++i) chunks[i] = starts[i] + shift;
           tile[here - 1](chunks, n, step, packed, steps_, acc, nullptr, state);
           done(acc, first + at, here, channel, columns);

@@ -72,9 +72,7 @@ class LineBuffer {
     return row_from(load, outside, z, y, workspace, 0, pixels_);
   }
 
- private:
-  static constexpr int64_t kMost = int64_t{1} << 22;  ///< bytes of a thread's rows
-  /// Pixels [begin, end) of each part of a row.
+  /// Pixels [begin, end) of each part of a row whose first element of the image is `from`, padding included.
   template <class Load>
   void fill(Load&& load, int64_t from, uint8_t zero, uint8_t* to, int64_t begin, int64_t end) const {
     const int64_t c = g_.all_in();
@@ -89,6 +87,9 @@ class LineBuffer {
       std::memset(to + last * c, zero, static_cast<size_t>((end - last) * c));
     }
   }
+
+ private:
+  static constexpr int64_t kMost = int64_t{1} << 22;  ///< bytes of a thread's rows
 
   ConvShape g_;
   int64_t parts_, pixels_ = 0, bytes_ = 0, tags_ = 0;
