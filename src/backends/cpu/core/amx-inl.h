@@ -38,6 +38,63 @@ inline void configure(ptrdiff_t rows, ptrdiff_t groups) {
   _tile_loadconfig(&config);
 }
 
+/// Sums from rows `step` bytes apart, NV tiles side by side; the bottom block's are block_step bytes behind.
+template <int NV, int kBlocks>
+void load_sums(const void* from, ptrdiff_t step, ptrdiff_t block_step) {
+  const auto* top = static_cast<const char*>(from);
+  _tile_loadd(0, top, step);
+  if constexpr (NV == 2) _tile_loadd(1, top + kTileRowBytes, step);
+  if constexpr (kBlocks == 2) {
+    _tile_loadd(2, top + block_step, step);
+    if constexpr (NV == 2) _tile_loadd(3, top + block_step + kTileRowBytes, step);
+  }
+}
+
+/// The inverse of load_sums().
+template <int NV, int kBlocks>
+void store_sums(void* to, ptrdiff_t step, ptrdiff_t block_step) {
+  auto* top = static_cast<char*>(to);
+  _tile_stored(0, top, step);
+  if constexpr (NV == 2) _tile_stored(1, top + kTileRowBytes, step);
+  if constexpr (kBlocks == 2) {
+    _tile_stored(2, top + block_step, step);
+    if constexpr (NV == 2) _tile_stored(3, top + block_step + kTileRowBytes, step);
+  }
+  order_memory();
+}
+
+enum class Product : uint8_t { kUint8, kInt8, kBf16 };  ///< what a is of; b is int8, int8 or bfloat16
+
+// The intrinsics take numbers of registers as they stand in the source.
+#define SMELT_ADD_PRODUCT(sum, a, b)             \
+  if constexpr (kProduct == Product::kUint8)     \
+    _tile_dpbusd(sum, a, b);                     \
+  else if constexpr (kProduct == Product::kInt8) \
+    _tile_dpbssd(sum, a, b);                     \
+  else                                           \
+    _tile_dpbf16ps(sum, a, b)
+
+/// Adds the products of rows at `top` and `bottom`, lda bytes apart, with rows of b, NV tiles side by side.
+template <Product kProduct, int NV, int kBlocks>
+void add_products(const char* top, const char* bottom, ptrdiff_t lda, const char* b) {
+  constexpr ptrdiff_t kStep = NV * kTileRowBytes;
+  _tile_loadd(4, top, lda);
+  _tile_loadd(6, b, kStep);
+  SMELT_ADD_PRODUCT(0, 4, 6);
+  if constexpr (NV == 2) {
+    _tile_loadd(7, b + kTileRowBytes, kStep);
+    SMELT_ADD_PRODUCT(1, 4, 7);
+  }
+  if constexpr (kBlocks == 2) {
+    _tile_loadd(5, bottom, lda);
+    SMELT_ADD_PRODUCT(2, 5, 6);
+    if constexpr (NV == 2) {
+      SMELT_ADD_PRODUCT(3, 5, 7);
+    }
+  }
+}
+#undef SMELT_ADD_PRODUCT
+
 }  // namespace smelt::amx
 SMELT_AFTER_AMX
 #endif

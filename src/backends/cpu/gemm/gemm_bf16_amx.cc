@@ -35,23 +35,6 @@ void prepare(TileState& state, ptrdiff_t rows, ptrdiff_t words) {
   amx::configure(rows, state.product_steps);
 }
 
-/// Adds the products of rows at `top` and `bottom`, lda bytes apart, with rows of b.
-template <int NV, int kBlocks>
-void add_products(const char* top, const char* bottom, ptrdiff_t lda, const char* b) {
-  _tile_loadd(4, top, lda);
-  _tile_loadd(6, b, NV * 64);
-  _tile_dpbf16ps(0, 4, 6);
-  if constexpr (NV == 2) {
-    _tile_loadd(7, b + 64, NV * 64);
-    _tile_dpbf16ps(1, 4, 7);
-  }
-  if constexpr (kBlocks == 2) {
-    _tile_loadd(5, bottom, lda);
-    _tile_dpbf16ps(2, 5, 6);
-    if constexpr (NV == 2) _tile_dpbf16ps(3, 5, 7);
-  }
-}
-
 /// Where a tile's blocks lie: so many rows each, the bottom one's so many floats behind the top one's in a, c and
 /// the addends of rows.
 struct Blocks {
@@ -72,7 +55,8 @@ void add_last_products(const Blocks& blocks, const char* a, ptrdiff_t lda, const
   for (ptrdiff_t i = 0; i < kSteps * NV; ++i)
     _mm512_store_si512(ends_of_b + i * 64, i < words * NV ? _mm512_load_si512(b + i * 64) : _mm512_setzero_si512());
   amx::order_memory();
-  add_products<NV, kBlocks>(ends, ends + kBlockBytes * (kBlocks - 1), amx::kTileRowBytes, ends_of_b);
+  amx::add_products<amx::Product::kBf16, NV, kBlocks>(ends, ends + kBlockBytes * (kBlocks - 1), amx::kTileRowBytes,
+                                                      ends_of_b);
 }
 
 /// The columns of vector j of which n are of c.
@@ -106,28 +90,6 @@ void write_clamped(const GemmChunk& chunk, const float* sums, ptrdiff_t rows, fl
     }
 }
 
-/// Sums from rows `step` bytes apart; the bottom block's are block_step bytes behind.
-template <int NV, int kBlocks>
-void load_sums(const char* from, ptrdiff_t step, ptrdiff_t block_step) {
-  _tile_loadd(0, from, step);
-  if constexpr (NV == 2) _tile_loadd(1, from + 64, step);
-  if constexpr (kBlocks == 2) {
-    _tile_loadd(2, from + block_step, step);
-    if constexpr (NV == 2) _tile_loadd(3, from + block_step + 64, step);
-  }
-}
-
-template <int NV, int kBlocks>
-void store_sums(char* to, ptrdiff_t step, ptrdiff_t block_step) {
-  _tile_stored(0, to, step);
-  if constexpr (NV == 2) _tile_stored(1, to + 64, step);
-  if constexpr (kBlocks == 2) {
-    _tile_stored(2, to + block_step, step);
-    if constexpr (NV == 2) _tile_stored(3, to + block_step + 64, step);
-  }
-  amx::order_memory();
-}
-
 /// Adds the products of all runs to the sums.
 template <int NV, int kBlocks>
 void add_runs(const GemmChunk& chunk, const Blocks& blocks, const float* a, const char* ahead) {
@@ -141,7 +103,7 @@ void add_runs(const GemmChunk& chunk, const Blocks& blocks, const float* a, cons
     const auto* row = reinterpret_cast<const char*>(a + runs.at[r]);
     ptrdiff_t left = runs.length;
     for (; left >= step; left -= step, row += step * 4, b += step * NV * 64) {
-      add_products<NV, kBlocks>(row, row + blocks.a_step * 4, lda, b);
+      amx::add_products<amx::Product::kBf16, NV, kBlocks>(row, row + blocks.a_step * 4, lda, b);
       for (ahead += share; line < ahead; line += 64) _mm_prefetch(line, _MM_HINT_T1);
     }
     if (left == 0) continue;
@@ -161,20 +123,20 @@ template <int NV, int kBlocks>
   const bool whole = chunk.n >= NV * kVector;
   prepare(*chunk.state, rows, chunk.runs.length);
   if (!row_bias && chunk.start) {
-    load_sums<NV, kBlocks>(reinterpret_cast<const char*>(chunk.start), 0, 0);
+    amx::load_sums<NV, kBlocks>(reinterpret_cast<const char*>(chunk.start), 0, 0);
   } else if (!row_bias && whole) {
-    load_sums<NV, kBlocks>(reinterpret_cast<const char*>(c), ldc, c_step);
+    amx::load_sums<NV, kBlocks>(reinterpret_cast<const char*>(c), ldc, c_step);
   } else {
     for (ptrdiff_t h = 0; h < kBlocks; ++h)
       fill_start<NV>(chunk, c + h * blocks.c_step, row_bias ? row_bias + h * blocks.bias_step : nullptr, rows,
                      sums + h * kBlockOfSums);
     amx::order_memory();
-    load_sums<NV, kBlocks>(sum_bytes, kRowOfSums, kBlockOfSums * 4);
+    amx::load_sums<NV, kBlocks>(sum_bytes, kRowOfSums, kBlockOfSums * 4);
   }
   add_runs<NV, kBlocks>(chunk, blocks, a, ahead);
   if (whole && chunk.lo == -kInf && chunk.hi == kInf)
-    return store_sums<NV, kBlocks>(reinterpret_cast<char*>(c), ldc, c_step);
-  store_sums<NV, kBlocks>(sum_bytes, kRowOfSums, kBlockOfSums * 4);
+    return amx::store_sums<NV, kBlocks>(reinterpret_cast<char*>(c), ldc, c_step);
+  amx::store_sums<NV, kBlocks>(sum_bytes, kRowOfSums, kBlockOfSums * 4);
   for (ptrdiff_t h = 0; h < kBlocks; ++h)
     write_clamped<NV>(chunk, sums + h * kBlockOfSums, rows, c + h * blocks.c_step);
 }

@@ -23,37 +23,11 @@ void prepare(TileState& state, ptrdiff_t rows, ptrdiff_t steps) {
   amx::configure(rows, state.product_steps);
 }
 
-/// The last groups of a chunk's rows behind zeros, kRowBytes a row.
+/// The last groups of a chunk's rows behind zeros, kTileRowBytes a row.
 void copy_ends(const char* ends, ptrdiff_t lda, ptrdiff_t rows, ptrdiff_t groups, char* to) {
   const __mmask64 last = ~uint64_t{0} << ((kSteps - groups) * 4);
   for (ptrdiff_t r = 0; r < rows; ++r, ends += lda, to += amx::kTileRowBytes)
     _mm512_store_si512(to, _mm512_maskz_loadu_epi8(last, ends + groups * 4 - amx::kTileRowBytes));
-}
-
-// The intrinsics take numbers of registers as they stand in the source.
-#define SMELT_ADD_PRODUCT(sum, a, b) \
-  if constexpr (kSigned)             \
-    _tile_dpbssd(sum, a, b);         \
-  else                               \
-    _tile_dpbusd(sum, a, b)
-
-/// Adds the products of a tile's rows at `top` and `bottom` with groups of b.
-template <bool kSigned, int NV, int kBlocks>
-void add_products(const char* top, const char* bottom, ptrdiff_t lda, const char* b) {
-  _tile_loadd(4, top, lda);
-  _tile_loadd(6, b, NV * 64);
-  SMELT_ADD_PRODUCT(0, 4, 6);
-  if constexpr (NV == 2) {
-    _tile_loadd(7, b + 64, NV * 64);
-    SMELT_ADD_PRODUCT(1, 4, 7);
-  }
-  if constexpr (kBlocks == 2) {
-    _tile_loadd(5, bottom, lda);
-    SMELT_ADD_PRODUCT(2, 5, 6);
-    if constexpr (NV == 2) {
-      SMELT_ADD_PRODUCT(3, 5, 7);
-    }
-  }
 }
 
 /// A tile of kRows rows: a block of at most 16, or two of the same height that may share a row.
@@ -62,22 +36,18 @@ void amx_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void*
               int32_t* result, const void* /*next*/, TileState& state) {
   constexpr int kBlocks = kRows > amx::kTileRows ? 2 : 1;
   constexpr ptrdiff_t kHeight = (kRows + kBlocks - 1) / kBlocks, kBottom = kRows - kHeight;
+  constexpr ptrdiff_t kRowOfSums = 2 * amx::kTileRowBytes;
+  constexpr auto kProduct = kSigned ? amx::Product::kInt8 : amx::Product::kUint8;
   prepare(state, kHeight, steps);
   const auto* b = static_cast<const char*>(panel);
-  const char* addends = b + (kSigned ? NV * 64 : 0);  // in every row
-  _tile_loadd(0, addends, 0);
-  if constexpr (NV == 2) _tile_loadd(1, addends + 64, 0);
-  if constexpr (kBlocks == 2) {
-    _tile_loadd(2, addends, 0);
-    if constexpr (NV == 2) _tile_loadd(3, addends + 64, 0);
-  }
+  amx::load_sums<NV, kBlocks>(b + (kSigned ? NV * 64 : 0), 0, 0);  // the addends in every row
   b += 2 * NV * 64;
   const ptrdiff_t step = state.product_steps, share = (state.ahead_a_step * step + 63) / 64 * 64;
   for (const void* const* last = a + chunks; a < last; ++a) {
     const auto* row = static_cast<const char*>(*a);
     ptrdiff_t i = 0;
     for (; i + step <= steps; i += step, row += step * 4, b += step * NV * 64) {
-      add_products<kSigned, NV, kBlocks>(row, row + kBottom * lda, lda, b);
+      amx::add_products<kProduct, NV, kBlocks>(row, row + kBottom * lda, lda, b);
       for (const char* const end = std::min(state.ahead + share, state.ahead_end); state.ahead < end; state.ahead += 64)
         _mm_prefetch(state.ahead, _MM_HINT_T1);
     }
@@ -86,17 +56,11 @@ void amx_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void*
     alignas(64) char ends[kRows * amx::kTileRowBytes];
     copy_ends(row, lda, kRows, left, ends);
     amx::order_memory();
-    add_products<kSigned, NV, kBlocks>(ends, ends + kBottom * amx::kTileRowBytes, amx::kTileRowBytes,
-                                       b - (kSteps - left) * NV * 64);
+    amx::add_products<kProduct, NV, kBlocks>(ends, ends + kBottom * amx::kTileRowBytes, amx::kTileRowBytes,
+                                             b - (kSteps - left) * NV * 64);
     b += left * NV * 64;
   }
-  _tile_stored(0, result, 128);
-  if constexpr (NV == 2) _tile_stored(1, result + 16, 128);
-  if constexpr (kBlocks == 2) {
-    _tile_stored(2, result + kBottom * 32, 128);
-    if constexpr (NV == 2) _tile_stored(3, result + kBottom * 32 + 16, 128);
-  }
-  amx::order_memory();
+  amx::store_sums<NV, kBlocks>(result, kRowOfSums, kBottom * kRowOfSums);
 }
 
 template <bool kSigned, int kRows>
