@@ -167,7 +167,7 @@ class ConvGroupedF32 final : public Kernel {
     constexpr int64_t kChannels = 16;           // a cache line of a pixel
     constexpr int64_t kBandFloats = 48 * 1024;  // that stay in the second cache
     block_ = std::clamp<int64_t>(kChannels / std::max(g.c_in, g.c_out), 1, g.groups);
-    width_ = g.out[2] + (g.kernel[2] - 1) * g.dilation[2] / g.stride[2];
+    width_ = width_of(g);
     margin_ = (g.kernel[1] - 1) * g.dilation[1] / g.stride[1];
     const int64_t line = block_ * g.c_in * g.stride[1] * g.stride[2] * width_;
     lines_ = std::clamp<int64_t>(kBandFloats / line - margin_, 1, g.out[1]);
@@ -187,7 +187,7 @@ class ConvGroupedF32 final : public Kernel {
   static bool applies(const ConvShape& g) {
     constexpr int64_t kMostChannels = 64;
     if (!g.planar() || g.groups == 1 || g.c_in < 2 || g.c_in > kMostChannels) return false;
-    const int64_t width = g.out[2] + (g.kernel[2] - 1) * g.dilation[2] / g.stride[2];
+    const int64_t width = width_of(g);
     return g.stride[1] <= g.kernel[1] && g.stride[2] <= g.kernel[2] && width * 2 <= g.out[2] * 3 &&
            width * g.stride[1] * g.stride[2] * g.c_in * ((g.kernel[1] - 1) * g.dilation[1] + 1) <= (1 << 20);
   }
@@ -214,6 +214,8 @@ class ConvGroupedF32 final : public Kernel {
   }
 
  private:
+  /// Pixels of a line of a phase.
+  static int64_t width_of(const ConvShape& g) { return g.out[2] + (g.kernel[2] - 1) * g.dilation[2] / g.stride[2]; }
   int64_t phases() const { return g_.stride[1] * g_.stride[2]; }
   int64_t tile_floats() const { return ops_.pixels * ops_.filters; }
   /// Of a thread: a band, a tile of results.
