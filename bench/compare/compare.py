@@ -23,45 +23,50 @@ import time
 TYPES = {"f32": "float32", "float": "float32", "i64": "int64", "int64": "int64", "i32": "int32", "int32": "int32"}
 
 
-def example(dtype, shape):
-    """A value for an input: ones of integers, which are valid indices and masks; else numbers in [0, 1)."""
+def example(dtype, shape, given=None):
+    """A value for an input: ones of integers, which are valid indices and masks; else numbers in [0, 1). given: its
+    shape, where that is open."""
     import numpy
 
     dtype = numpy.dtype(TYPES.get(dtype, dtype))
-    shape = [int(d) if not isinstance(d, str) and d and d > 0 else 1 for d in shape]
+    shape = given or [int(d) if not isinstance(d, str) and d and d > 0 else 1 for d in shape]
     return numpy.ones(shape, dtype) if dtype.kind == "i" else numpy.random.default_rng(1).random(shape, dtype)
 
 
-def onnxruntime_runner(model, threads, _):
+def onnxruntime_runner(model, threads, _, shapes):
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 4
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     binding = session.io_binding()
-    values = [example(i.type.removeprefix("tensor(").removesuffix(")"), i.shape) for i in session.get_inputs()]
-    for i, value in zip(session.get_inputs(), values):
-        binding.bind_cpu_input(i.name, value)
+    for i in session.get_inputs():
+        dtype = i.type.removeprefix("tensor(").removesuffix(")")
+        binding.bind_cpu_input(i.name, example(dtype, i.shape, shapes.get(i.name)))
     for o in session.get_outputs():
         binding.bind_output(o.name)
     return lambda: session.run_with_iobinding(binding)
 
 
-def openvino_runner(model, threads, precision):
+def openvino_runner(model, threads, precision, shapes):
     import openvino
 
     settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
     request = openvino.Core().compile_model(model, "CPU", settings).create_infer_request()
     for i, port in enumerate(request.model_inputs):
         shape = [d.get_length() if d.is_static else 1 for d in port.get_partial_shape()]
-        request.set_input_tensor(i, openvino.Tensor(example(port.get_element_type().get_type_name(), shape)))
+        value = example(port.get_element_type().get_type_name(), shape, shapes.get(port.get_any_name()))
+        request.set_input_tensor(i, openvino.Tensor(value))
     return request.infer
 
 
-def litert_runner(model, threads, _):
+def litert_runner(model, threads, _, shapes):
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(model_path=model, num_threads=threads)
+    for d in interpreter.get_input_details():
+        if d["name"] in shapes:
+            interpreter.resize_tensor_input(d["index"], shapes[d["name"]])
     interpreter.allocate_tensors()
     for d in interpreter.get_input_details():
         interpreter.set_tensor(d["index"], example(d["dtype"], d["shape"]))
@@ -73,10 +78,16 @@ FORMATS = {"onnxruntime": [".onnx"], "openvino": [".onnx"], "litert": [".tflite"
 SUFFIXES = sorted({suffix for suffixes in FORMATS.values() for suffix in suffixes})
 
 
-def child(engine, model, threads, seconds, precision):
+def shape_of(text):
+    """("ids", [8, 128]) of "ids=8x128"."""
+    name, _, dimensions = text.rpartition("=")
+    return name, [int(d) for d in dimensions.split("x")]
+
+
+def child(engine, threads, seconds, model, precision, *shapes):
     """Prints the figures of one engine in this process as JSON."""
-    start = time.perf_counter()
-    run = PEERS[engine](model, threads, precision)
+    seconds, start = float(seconds), time.perf_counter()
+    run = PEERS[engine](model, int(threads), precision, dict(map(shape_of, shapes)))
     run()
     first, best, end = time.perf_counter() - start, math.inf, time.perf_counter() + seconds
     while time.perf_counter() < end or best == math.inf:
@@ -107,9 +118,10 @@ def measure(args, engine, binary, model, runs):
     """Figures of one round: ms, first result in ms, peak memory in MiB."""
     if engine in PEERS:
         options = [engine, args.threads, args.seconds, model, "bf16" if args.bf16 else "f32"]
-        return command_output(args, [sys.executable, __file__, "--child", *map(str, options)])
+        return command_output(args, [sys.executable, __file__, "--child", *map(str, options), *args.shape])
     command = [binary, "bench", str(model), "--json", "--threads", str(args.threads), "--runs", str(runs)]
     command += ["--bf16"] if args.bf16 and engine == "smelt" else []
+    command += ["--fill", "ones", *(word for shape in args.shape for word in ("--shape", shape))] if args.shape else []
     f = command_output(args, command)
     return {"ms": f["min_ms"], "first": f["load_ms"] + f["first_run_ms"], "memory": f["peak_memory_bytes"] / 2**20}
 
@@ -169,6 +181,7 @@ def main():
     ap.add_argument("--cpus", default="", help="processors to run on, 0,1,...; default: the last --threads ones")
     ap.add_argument("--rounds", type=int, default=3)
     ap.add_argument("--seconds", type=float, default=0.5, help="of measurement, per engine and round")
+    ap.add_argument("--shape", action="append", default=[], help="NAME=8x128: of an input whose shape is open")
     ap.add_argument("--bf16", action="store_true", help="products in bfloat16, against OpenVINO's in bfloat16")
     ap.add_argument(
         "--peak",
@@ -211,6 +224,6 @@ def main():
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
-        child(sys.argv[2], sys.argv[5], int(sys.argv[3]), float(sys.argv[4]), sys.argv[6])
+        child(*sys.argv[2:])
     else:
         main()

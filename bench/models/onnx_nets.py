@@ -102,23 +102,34 @@ class Net:
         erf = self.op("Erf", self.op("Div", x, self.real(2**0.5)))
         return self.op("Mul", self.op("Mul", x, self.op("Add", erf, self.real(1))), self.real(0.5))
 
-    def heads(self, x, heads, depth, perm=(0, 2, 1, 3)):
-        return self.op("Transpose", self.op("Reshape", x, self.ints(0, -1, heads, depth)), perm=list(perm))
+    def size(self, x, axis):
+        """Dimension `axis` of a value, as a list of one."""
+        return self.op("Unsqueeze", self.op("Gather", self.op("Shape", x), self.constant(np.int64(axis))), self.ints(0))
 
-    def joined(self, x, width):
-        return self.op("Reshape", self.op("Transpose", x, perm=[0, 2, 1, 3]), self.ints(0, -1, width))
+    def heads(self, x, heads, depth, perm=(0, 2, 1, 3), shape=None):
+        x = self.op("Reshape", x, shape or self.ints(0, -1, heads, depth))
+        return self.op("Transpose", x, perm=list(perm))
 
-    def hf_attention(self, x, width, heads, mask=None):
-        """BERT's attention as transformers' eager form exports: product, division, mask, softmax, product."""
+    def joined(self, x, width, shape=None):
+        return self.op("Reshape", self.op("Transpose", x, perm=[0, 2, 1, 3]), shape or self.ints(0, -1, width))
+
+    def hf_attention(self, x, width, heads, mask=None, open_shape=False):
+        """BERT's attention as transformers' eager form exports: product, division, mask, softmax, product. open_shape:
+        the shapes of the reshapes are put together from that of x."""
         depth = width // heads
-        q = self.heads(self.linear(x, width, width), heads, depth)
-        k = self.heads(self.linear(x, width, width), heads, depth, (0, 2, 3, 1))
-        v = self.heads(self.linear(x, width, width), heads, depth)
+        split = joined = None
+        if open_shape:
+            sizes = [self.size(x, 0), self.size(x, 1)]
+            split = self.op("Concat", *sizes, self.ints(heads), self.ints(depth), axis=0)
+            joined = self.op("Concat", *sizes, self.ints(width), axis=0)
+        q = self.heads(self.linear(x, width, width), heads, depth, shape=split)
+        k = self.heads(self.linear(x, width, width), heads, depth, (0, 2, 3, 1), shape=split)
+        v = self.heads(self.linear(x, width, width), heads, depth, shape=split)
         scores = self.op("Div", self.op("MatMul", q, k), self.real(depth**0.5))
         if mask:
             scores = self.op("Add", scores, mask)
         y = self.op("MatMul", self.op("Softmax", scores, axis=-1), v)
-        return self.linear(self.joined(y, width), width, width)
+        return self.linear(self.joined(y, width, joined), width, width)
 
     def sdpa(self, q, k, v, depth, mask=None):
         """torch's scaled_dot_product_attention of [B, H, S, D]: q and k are each scaled by the root of the scale."""
@@ -266,6 +277,23 @@ def bert_base_4(net):
     return [x]
 
 
+def bert_base_4_open(net):
+    """bert_base_4 for any number of sequences and tokens up to 2,048; shapes follow from those of the input, as torch's
+    exporter writes them."""
+    sizes = ["sequences", "tokens"]
+    ids, seen = net.input("ids", sizes, TensorProto.INT64), net.input("seen", sizes, TensorProto.INT64)
+    tokens = net.size(ids, 1)
+    positions = net.op("Slice", net.weight(1, 2048, 768), net.ints(0), tokens, net.ints(1))
+    x = net.op("Add", net.op("Gather", net.weight(30522, 768), ids, axis=0), positions)
+    mask = net.op("Cast", net.op("Unsqueeze", seen, net.ints(1, 2)), to=TensorProto.FLOAT)
+    mask = net.op("Mul", net.op("Sub", net.real(1), mask), net.real(np.finfo(np.float32).min))
+    x = net.layer_norm(x, 768)
+    for _ in range(4):
+        x = net.layer_norm(net.op("Add", net.hf_attention(x, 768, 12, mask, open_shape=True), x), 768)
+        x = net.layer_norm(net.op("Add", net.mlp(x, 768, 3072), x), 768)
+    return [x]
+
+
 def vit(net, width, heads, layers):
     x = net.op(
         "Conv",
@@ -348,6 +376,7 @@ NETWORKS = [
     deeplab_mobilenet_v2,
     unet,
     bert_base_4,
+    bert_base_4_open,
     vit_b_4,
     deit_tiny,
     swin_blocks,
