@@ -7,7 +7,7 @@ Status optimise(Module& module, const Evaluate& evaluate) {
   for (Graph& graph : module.graphs) {
     fold_constants(graph, evaluate);
     remove_dead_nodes(graph);
-    if (builds_op("ShapeOf")) constant_targets(module, graph);
+    if (builds_op("ShapeOf")) fold_shape_arithmetic(module, graph, evaluate);
     if (builds_op("LayerNorm") || builds_op("GroupNorm") || builds_op("Unary") || builds_op("MatMul")) recompose(graph);
     if (builds_op("Attention")) fuse_attention(graph);
     if (builds_op("BatchNorm")) fuse_batch_norm(graph);

@@ -30,9 +30,10 @@ void fold_constants(Graph& graph, const Evaluate& evaluate);
 /// Makes the outputs of a node of the graph constants, on the terms of fold_constants(). True if it did; the node
 /// itself stays.
 bool fold_node(Graph& graph, const Node& node, const Evaluate& evaluate);
-/// Gives each Reshape whose target is put together from dimensions of values a constant target, where these dimensions
-/// are those of its input in the same places (0 then stands for them), and tells the shapes of what follows.
-void constant_targets(Module& module, Graph& graph);
+/// Makes constants of what follows from dimensions that are known, and gives each Reshape whose target is put together
+/// from dimensions of values a constant target where all but one are numbers or those of its input in the same places,
+/// for which 0 stands. Tells the shapes of what follows.
+void fold_shape_arithmetic(Module& module, Graph& graph, const Evaluate& evaluate);
 /// Moves a Gather of dequantized constant integers, embeddings for example, before the DequantizeLinear of one scale:
 /// only the integers that are read become real numbers.
 void gather_before_dequantize(Graph& graph);

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "ops/attention/attention.h"
 #include "ops/core/op.h"
 #include "ops/matmul/matmul.h"
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
+#include "passes/canonicalize/extents.h"
 #include "passes/fuse/pattern.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
@@ -28,6 +30,7 @@ class AttentionFuser {
   struct Heads {
     ValueId q = kNoValue, k = kNoValue, v = kNoValue, mask = kNoValue;
     double scale = 1;
+    int hiding = -1;       ///< Where that hides scores, in place of a mask; -1: none
     int k_transpose = -1;  ///< node that gives k [B, H, T, D] once its permutation is kSwapHeads; -1: none
   };
 
@@ -81,12 +84,13 @@ class AttentionFuser {
     if (!m.ranked || m.quant || (m.dtype != DType::kF32 && m.dtype != DType::kBool) || m.shape.rank() > 4) return false;
     for (int i = 1; i <= m.shape.rank(); ++i) {
       const int64_t from = m.shape[m.shape.rank() - i], to = s.shape[4 - i];
-      if (from != 1 && to >= 0 && from != to) return false;
+      // A mask of unknown extent can't make more than one row, head or batch larger: it is 1 or fits.
+      if (from != 1 && to >= 0 && from != to && !(from < 0 && to > 1)) return false;
     }
     return true;
   }
   /// scale * q k' + mask, and v.
-  bool match(const Node& weighted, Heads& h) const {
+  bool match(const Node& weighted, Heads& h) {
     const auto& last = static_cast<const MatMulAttrs&>(*weighted.attrs);
     const Node* probabilities = last.transpose_b || last.alpha != 1 ? nullptr : softmax(weighted.inputs[0]);
     if (!probabilities) return false;
@@ -101,6 +105,7 @@ class AttentionFuser {
         h.mask = sum->inputs[1 - i];
       }
     }
+    if (!scored) scored = hidden_scores(scores, h);
     if (!scored || in_.type(scored->outputs[0]).shape.rank() != 4) return false;
     const auto& a = static_cast<const MatMulAttrs&>(*scored->attrs);
     h.scale *= a.alpha;
@@ -114,6 +119,40 @@ class AttentionFuser {
     const Node* n = in_.has_one_use(scores) ? product(scores) : nullptr;
     if (n) h.scale = scale;
     return n;
+  }
+  /// The scores in where(hidden, lowest, scores) or where(seen, scores, lowest). `lowest` is a number beside which any
+  /// score is nothing, so that it may be added to the scores as well.
+  const Node* hidden_scores(ValueId id, Heads& h) const {
+    constexpr double kNothingBeside = -1e9;
+    const Node* n = in_.producer(id, Op::kWhere);
+    for (size_t i = 1; n && i < 3; ++i) {
+      const auto lowest = in_.scalar(n->inputs[i], n->inputs[3 - i]);
+      if (!lowest || *lowest > kNothingBeside || in_.type(n->inputs[0]).dtype != DType::kBool ||
+          !in_.has_one_use(n->inputs[3 - i]) || !fits(n->inputs[0], n->inputs[3 - i]))
+        continue;
+      h.hiding = in_.index_of_producer(id);
+      return scaled_scores(n->inputs[3 - i], h);
+    }
+    return nullptr;
+  }
+  /// Makes a Where over scores one over zeros: a mask.
+  void make_mask(Heads& h) {
+    const auto index = static_cast<size_t>(h.hiding);
+    Node n = graph_.nodes[index];
+    const size_t scores = in_.scalar(n.inputs[1], n.inputs[2]) ? 2 : 1;
+    const ValueId zero = in_.add_value(ValueType::tensor(DType::kF32, Shape{}));
+    graph_.value(zero).constant = std::make_shared<const Tensor>(DType::kF32, Shape{});
+    n.inputs[scores] = zero;
+    const ValueId lowest = n.inputs[3 - scores];
+    if (in_.type(lowest).shape.rank() > 0) {
+      n.inputs[3 - scores] = in_.add_value(ValueType::tensor(DType::kF32, Shape{}));
+      Tensor number(DType::kF32, Shape{});
+      set_double(number, 0, get_double(*in_.constant(lowest), 0));
+      graph_.value(n.inputs[3 - scores]).constant = std::make_shared<const Tensor>(std::move(number));
+    }
+    h.mask = in_.add_value(ValueType::tensor(DType::kF32, in_.type(n.inputs[0]).shape));
+    n.outputs = {h.mask};
+    in_.replace(index, std::move(n));
   }
   /// From keys [B, H, D, T] to what they were made of.
   bool turn_keys(Heads& h) const {
@@ -139,7 +178,7 @@ class AttentionFuser {
     return true;
   }
   /// True if neither batch nor heads are broadcast.
-  bool same_heads(const Heads& h) const {
+  bool same_heads(const Heads& h) {
     const auto shape = [&](ValueId id) -> const Shape& { return in_.type(id).shape; };
     if (!in_.is_f32(h.q) || !in_.is_f32(h.k) || !in_.is_f32(h.v) || shape(h.q).rank() != 4 || shape(h.k).rank() != 4 ||
         shape(h.v).rank() != 4)
@@ -149,27 +188,13 @@ class AttentionFuser {
         h.k_transpose < 0 ? k[1] : shape(graph_.nodes[static_cast<size_t>(h.k_transpose)].inputs[0])[2];
     if (q[1] < 0 || q[1] != k_heads || q[1] != v[1] || q[3] < 0) return false;
     if (q[0] >= 0 && q[0] == k[0] && q[0] == v[0]) return true;
-    const ValueId source = origin(h.q);
-    return source == origin(h.k) && source == origin(h.v);
-  }
-  /// The value that a chain of nodes with one input that is no constant begins with.
-  ValueId origin(ValueId id) const {
-    constexpr int kLongest = 16;
-    for (int steps = 0; steps < kLongest; ++steps) {
-      const int k = in_.index_of_producer(id);
-      if (k < 0) return id;
-      const Node& n = in_.node(k);
-      if (n.op != Op::kBinary && n.op != Op::kMatMul && n.op != Op::kReshape && n.op != Op::kTranspose) return id;
-      ValueId next = kNoValue;
-      for (size_t i = 0; i < n.inputs.size(); ++i) {
-        if (n.inputs[i] == kNoValue || in_.constant(n.inputs[i]) || (n.op == Op::kReshape && i > 0)) continue;
-        if (next != kNoValue) return id;
-        next = n.inputs[i];
-      }
-      if (next == kNoValue) return id;
-      id = next;
+    if (!flow_) {
+      flow_.emplace(graph_, false);
+      for (const Node& n : graph_.nodes) flow_->add(n);
     }
-    return id;
+    const Extent batch = flow_->dims(h.q)[0];
+    const ValueId keys = h.k_transpose < 0 ? h.k : graph_.nodes[static_cast<size_t>(h.k_transpose)].inputs[0];
+    return batch == flow_->dims(keys)[0] && batch == flow_->dims(h.v)[0];
   }
   /// x [B, S, H*D] of a value that is x as [B, S, H, D], transposed to [B, H, S, D]; kNoValue if it is none.
   ValueId flat(ValueId id) const {
@@ -179,7 +204,7 @@ class AttentionFuser {
     const Shape &x = in_.type(split->inputs[0]).shape, &y = in_.type(split->outputs[0]).shape;
     if (x.rank() != 3 || y.rank() != 4 || y[2] < 0 || y[3] < 0 || x[2] != y[2] * y[3]) return kNoValue;
     const Tensor* target = in_.constant(split->inputs[1]);
-    const bool copies = target && target->elements() == 4 && get_int(*target, 0) == 0 &&
+    const bool copies = target && target->elements() == 4 && (get_int(*target, 0) == 0 || get_int(*target, 1) == 0) &&
                         !static_cast<const ReshapeAttrs&>(*split->attrs).allow_zero;
     return copies || (x[0] > 0 && x[0] == y[0]) || (x[1] > 0 && x[1] == y[1]) ? split->inputs[0] : kNoValue;
   }
@@ -215,6 +240,7 @@ class AttentionFuser {
     const Node* weighted = product(result);
     if (!weighted || !in_.is_f32(result) || !match(*weighted, h)) return;
     if (h.k_transpose >= 0) swap_key_heads(h);
+    if (h.hiding >= 0) make_mask(h);
     const Shape q = in_.type(h.q).shape, y = in_.type(result).shape;
     const ValueId flat_q = flat(h.q), flat_k = flat(h.k), flat_v = flat(h.v);
     const int join = flat_q == kNoValue || y.rank() != 4 || y[3] < 0 ? -1 : joining_reshape(result);
@@ -238,6 +264,7 @@ class AttentionFuser {
 
   Pattern in_;
   Graph& graph_;
+  std::optional<ExtentFlow> flow_;  ///< of the graph before fusion, once it is asked for
 };
 
 }  // namespace

@@ -353,6 +353,39 @@ TEST(FuseAttention, KeysTurnedInThreeDimensions) {
         {"Attention"});
 }
 
+/// Causal attention of one head whose scores a Where replaces by `lowest`; it reads where they are seen, or hidden.
+ValueId where_hidden(Forms& f, ValueId x, bool seen, double lowest) {
+  const ValueId q = heads(f, x, {0, 2, 1, 3});
+  const ValueId scores = f.mul(f.matmul(q, f.transpose(q, {0, 1, 3, 2})), 0.25);
+  const ValueId row = f.b.constant("", test::tensor(DType::kI64, {5, 1}, {0, 1, 2, 3, 4}));
+  const ValueId key = f.b.constant("", test::tensor(DType::kI64, {1, 5}, {0, 1, 2, 3, 4}));
+  const ValueId number = f.b.f32_scalar(static_cast<float>(lowest));
+  // A sum with what the run gives keeps the condition from being folded.
+  CastAttrs whole;
+  whole.to = DType::kI64;
+  const ValueId zeros = f.op(Op::kCast, make_attrs<CastAttrs>(whole), {f.mul(f.reshape(x, {-1, 1}), 0.0)});
+  GatherAttrs first;
+  const ValueId zero = f.op(Op::kGather, make_attrs<GatherAttrs>(first), {zeros, f.b.i64_scalar(0)});
+  const ValueId at = f.binary(Binary::kAdd, row, zero);
+  const ValueId condition = f.binary(seen ? Binary::kLessEqual : Binary::kGreater, key, at);
+  const std::vector<ValueId> in =
+      seen ? std::vector{condition, scores, number} : std::vector{condition, number, scores};
+  return join(f, f.matmul(f.softmax(f.op(Op::kWhere, make_attrs<NoAttrs>(), in)), q));
+}
+
+TEST(FuseAttention, ScoresThatAWhereHides) {
+  for (const bool seen : {false, true}) {
+    const std::vector<std::string> expected{"Binary", "Cast", "Gather", "Binary", "Binary", "Where", "Attention"};
+    check(
+        kRows, [&](Forms& f, ValueId x) { return where_hidden(f, x, seen, -1e9); }, expected);
+    check(
+        kRows, [&](Forms& f, ValueId x) { return where_hidden(f, x, seen, -HUGE_VAL); }, expected);
+  }
+  // -2 beside a score is something.
+  check(kRows, [&](Forms& f, ValueId x) { return where_hidden(f, x, false, -2); },
+        {"MatMul", "Binary", "Cast", "Gather", "Binary", "Binary", "Where", "Softmax", "MatMul"});
+}
+
 TEST(FuseAttention, WindowsThatSplitTheBatchStay) {
   check(  // [2, 6, 24] as 6 windows of 2 rows: the batch of the heads is not that of x
       {2, 6, 24},

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "convert/node_runner.h"
 #include "ops/attention/attention.h"
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
@@ -30,6 +31,7 @@ struct Open {
 
   Open() {
     module->format = "test";
+    module->exact_inputs = true;
     module->graphs.resize(1);
     module->methods.push_back({"main", 0});
     b.emplace(*module, 0);
@@ -74,7 +76,7 @@ std::vector<std::vector<int64_t>> targets_of(const Form& form) {
   open.b->graph().outputs = {form(open)};
   const auto before = std::make_shared<Module>(*open.module);
   Graph& graph = open.module->graphs[0];
-  constant_targets(*open.module, graph);
+  fold_shape_arithmetic(*open.module, graph, convert::NodeRunner(*open.module).evaluate());
   EXPECT_TRUE(verify(*open.module).ok());
   for (const Shape& shape : {Shape{2, 5, 24}, Shape{1, 3, 24}}) {
     const Tensor x = test::random_tensor(DType::kF32, shape, -1, 1, 1);
@@ -93,7 +95,7 @@ std::vector<std::vector<int64_t>> targets_of(const Form& form) {
 using Targets = std::vector<std::vector<int64_t>>;
 const std::vector<int64_t> kHeads{0, 0, 3, 8};
 
-TEST(ConstantTargets, SizesOfWhatTheInputWasMadeOf) {
+TEST(ShapeArithmetic, SizesOfWhatTheInputWasMadeOf) {
   EXPECT_EQ(targets_of([](Open& o) {
               const ValueId target = o.concat({o.size(o.x, 0), o.size(o.x, 1), o.b->i64({3, 8})});
               return o.reshape(o.linear(o.x, 1), target);
@@ -110,7 +112,7 @@ TEST(ConstantTargets, SizesOfWhatTheInputWasMadeOf) {
             (Targets{{0, -1, 3, 8}}));
 }
 
-TEST(ConstantTargets, StackedScalarsOfAStridedSlice) {
+TEST(ShapeArithmetic, StackedScalarsOfAStridedSlice) {
   EXPECT_EQ(
       targets_of([](Open& o) {
         StridedSliceAttrs a;
@@ -124,7 +126,7 @@ TEST(ConstantTargets, StackedScalarsOfAStridedSlice) {
       (Targets{{0, -1, 3, 8}}));
 }
 
-TEST(ConstantTargets, ThroughTransposesProductsAndOtherReshapes) {
+TEST(ShapeArithmetic, ThroughTransposesProductsAndOtherReshapes) {
   EXPECT_EQ(targets_of([](Open& o) {
               const auto sizes = [&] { return std::vector<ValueId>{o.size(o.x, 0), o.size(o.x, 1)}; };
               const auto with = [&](std::vector<ValueId> list, std::vector<int64_t> rest) {
@@ -139,7 +141,45 @@ TEST(ConstantTargets, ThroughTransposesProductsAndOtherReshapes) {
             (Targets{kHeads, {0, 0, 24}}));
 }
 
-TEST(ConstantTargets, SizesInOtherPlacesOrOfOtherValuesStay) {
+TEST(ShapeArithmetic, OneEntryMayBeAnother) {
+  EXPECT_EQ(targets_of([](Open& o) {  // rows of x joined with a table of as many rows as a run has
+              const ValueId table = o.b->constant("", test::random_tensor(DType::kF32, {9, 24}, -1, 1, 3));
+              const ValueId rows = o.none(Op::kSlice, {table, o.b->i64({0}), o.size(o.x, 1), o.b->i64({0})});
+              const ValueId sum = o.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {o.x, rows});
+              return o.reshape(sum, o.concat({o.size(o.x, 0), o.size(o.x, 1), o.b->i64({3, 8})}));
+            }),
+            (Targets{{0, -1, 3, 8}}));
+}
+
+TEST(ShapeArithmetic, NumbersThatFollowFromDimensions) {
+  const auto depth = [](Open& o) {  // 24 / 3, as the size of a head is computed
+    const ValueId parts = o.b->i64({3});
+    return o.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kDiv), {o.size(o.x, 2), parts});
+  };
+  EXPECT_EQ(targets_of([&](Open& o) {
+              return o.reshape(o.linear(o.x, 1), o.concat({o.size(o.x, 0), o.size(o.x, 1), o.b->i64({3}), depth(o)}));
+            }),
+            Targets{kHeads});
+  EXPECT_EQ(targets_of([&](Open& o) {  // a third of the columns
+              const ValueId part = o.none(Op::kSlice, {o.linear(o.x, 1), o.b->i64({0}), depth(o), o.b->i64({2})});
+              return o.reshape(part, o.concat({o.size(o.x, 0), o.size(o.x, 1), o.b->i64({2, 4})}));
+            }),
+            (Targets{{0, 0, 2, 4}}));
+}
+
+TEST(ShapeArithmetic, DimensionsThatCallersChangeAreNoNumbers) {
+  Open o;
+  o.b->graph().values[static_cast<size_t>(o.x)].type.shape = Shape{2, 5, 24};
+  o.b->graph().outputs = {o.reshape(o.linear(o.x, 1), o.concat({o.size(o.x, 1), o.b->i64({-1})}))};
+  Graph& graph = o.module->graphs[0];
+  for (const bool exact : {false, true}) {
+    o.module->exact_inputs = exact;
+    fold_shape_arithmetic(*o.module, graph, convert::NodeRunner(*o.module).evaluate());
+    EXPECT_EQ(graph.value(graph.nodes.back().inputs[1]).constant != nullptr, exact);
+  }
+}
+
+TEST(ShapeArithmetic, SizesInOtherPlacesOrOfOtherValuesStay) {
   EXPECT_EQ(targets_of([](Open& o) {  // the sizes change places
               return o.reshape(o.x, o.concat({o.size(o.x, 1), o.size(o.x, 0), o.b->i64({24})}));
             }),
@@ -152,17 +192,17 @@ TEST(ConstantTargets, SizesInOtherPlacesOrOfOtherValuesStay) {
             Targets{{}});
 }
 
-TEST(ConstantTargets, LiteralZeroThatMeansZeroStays) {
+TEST(ShapeArithmetic, LiteralZeroThatMeansZeroStays) {
   Open o;
   const ValueId target = o.concat({o.size(o.x, 0), o.b->i64({0, 24})});
   o.b->graph().outputs = {o.reshape(o.x, target, true)};
   Graph& graph = o.module->graphs[0];
   const size_t nodes = graph.nodes.size();
-  constant_targets(*o.module, graph);
+  fold_shape_arithmetic(*o.module, graph, convert::NodeRunner(*o.module).evaluate());
   EXPECT_EQ(graph.nodes.size(), nodes);
 }
 
-TEST(ConstantTargets, AttentionOfOpenShapeIsOneNode) {
+TEST(ShapeArithmetic, AttentionOfOpenShapeIsOneNode) {
   Open o;
   const auto heads = [&](uint32_t seed) {
     const ValueId target = o.concat({o.size(o.x, 0), o.size(o.x, 1), o.b->i64({3, 8})});
@@ -171,18 +211,18 @@ TEST(ConstantTargets, AttentionOfOpenShapeIsOneNode) {
   const ValueId scores = o.product(heads(1), o.transpose(heads(3), {0, 1, 3, 2}));
   o.b->graph().outputs = {o.product(o.op(Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {scores}), heads(5))};
   Graph& graph = o.module->graphs[0];
-  constant_targets(*o.module, graph);
+  fold_shape_arithmetic(*o.module, graph, convert::NodeRunner(*o.module).evaluate());
   fuse_attention(graph);
   EXPECT_EQ(std::ranges::count(graph.nodes, Op::kAttention, &Node::op), 1);
   EXPECT_EQ(std::ranges::count(graph.nodes, Op::kSoftmax, &Node::op), 0);
 }
 
-TEST(ConstantTargets, ShapesBehindAreTold) {
+TEST(ShapeArithmetic, ShapesBehindAreTold) {
   Open o;
   const ValueId target = o.concat({o.size(o.x, 0), o.size(o.x, 1), o.b->i64({3, 8})});
   const ValueId y = o.transpose(o.reshape(o.linear(o.x, 1), target), {0, 2, 1, 3});
   o.b->graph().outputs = {y};
-  constant_targets(*o.module, o.module->graphs[0]);
+  fold_shape_arithmetic(*o.module, o.module->graphs[0], convert::NodeRunner(*o.module).evaluate());
   EXPECT_EQ(o.module->graphs[0].value(y).type.shape, (Shape{-1, 3, -1, 8}));
 }
 
