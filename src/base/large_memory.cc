@@ -19,6 +19,14 @@ void* allocate_large(size_t bytes) {
   return p;
 }
 
+bool is_worth_mapping([[maybe_unused]] size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  return false;
+#else
+  return bytes >= size_t{1} << 17;
+#endif
+}
+
 void* map_zeroed(size_t bytes) {
   const bool huge = bytes >= kHugePage;
   const size_t whole = huge ? bytes + kHugePage : bytes;

@@ -8,6 +8,9 @@ namespace smelt {
 /// the system's huge pages, if it has them, which take fewer page faults.
 void* allocate_large(size_t bytes);
 
+/// True for blocks that are large enough for map_zeroed(). False for all where reads past the end are watched.
+bool is_worth_mapping(size_t bytes);
+
 /// Zero-filled memory of whole pages, aligned to 64 bytes, that stays apart from the heap: long-lived blocks between
 /// short-lived ones would leave gaps there. To be freed with unmap_zeroed(); nullptr when there is none. Huge pages as
 /// above.

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/large_memory.h"
 #include "base/mapped_file.h"
 
 namespace smelt {
@@ -269,14 +270,29 @@ void* Tensor::aligned_copy() const {
   return bytes.copy.data_;
 }
 
+namespace {
+/// Memory for a copy of `bytes`. Large copies lie apart from the heap, where they would leave gaps between objects that
+/// live longer. Throws std::bad_alloc.
+std::shared_ptr<void> copy_memory(size_t bytes) {
+  constexpr size_t kSlack = 64;  // vector kernels read past the end
+  const size_t padded = bytes + kSlack;
+  const bool mapped = is_worth_mapping(padded);
+  void* const p = mapped ? map_zeroed(padded) : allocate_large(padded);
+  if (!p) throw std::bad_alloc();
+  if (mapped) return {p, [padded](void* q) { unmap_zeroed(q, padded); }};
+  std::memset(static_cast<char*>(p) + bytes, 0, kSlack);
+  return {p, [](void* q) { std::free(q); }};
+}
+}  // namespace
+
 Tensor Tensor::read_once() const {
   if (!unaligned_) return *this;
-  auto copy = allocate(dtype_, shape_, false);
-  if (!copy.ok()) throw std::bad_alloc();
-  if (bytes() > 0) std::memcpy(copy->data_, data_, bytes());
+  auto memory = copy_memory(bytes());
+  if (bytes() > 0) std::memcpy(memory.get(), data_, bytes());
   release_pages(data_, bytes());  // of a mapped file: the copy stands for them
-  copy->quant_ = quant_;
-  return std::move(copy).value();
+  Tensor t = view(dtype_, shape_, memory.get(), memory);
+  t.quant_ = quant_;
+  return t;
 }
 
 Tensor Tensor::reshaped(const Shape& shape) const {

@@ -9,23 +9,10 @@
 
 namespace smelt {
 
-namespace {
-
-/// True for memory of its own that is mapped. Where reads past the end are watched, it all lies on the heap.
-bool is_mapped([[maybe_unused]] size_t bytes) {
-#if defined(__SANITIZE_ADDRESS__)
-  return false;
-#else
-  return bytes >= size_t{1} << 17;
-#endif
-}
-
-}  // namespace
-
 AlignedBuffer::AlignedBuffer(size_t bytes) : bytes_(bytes) {
-  data_ = is_mapped(bytes) ? map_zeroed(with_slack(bytes)) : allocate_large(with_slack(bytes));
+  data_ = is_worth_mapping(bytes) ? map_zeroed(with_slack(bytes)) : allocate_large(with_slack(bytes));
   if (!data_) throw std::bad_alloc();
-  if (!is_mapped(bytes)) std::memset(data_, 0, with_slack(bytes));
+  if (!is_worth_mapping(bytes)) std::memset(data_, 0, with_slack(bytes));
 }
 
 AlignedBuffer::AlignedBuffer(std::shared_ptr<const MappedFile> file, const std::byte* data, size_t bytes)
@@ -33,7 +20,7 @@ AlignedBuffer::AlignedBuffer(std::shared_ptr<const MappedFile> file, const std::
 
 AlignedBuffer::~AlignedBuffer() {
   if (file_) return;
-  if (is_mapped(bytes_))
+  if (is_worth_mapping(bytes_))
     unmap_zeroed(data_, with_slack(bytes_));
   else
     std::free(data_);
