@@ -114,6 +114,10 @@ def command_output(args, command):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def shape_options(args):
+    return [word for shape in args.shape for word in ("--shape", shape)]
+
+
 def measure(args, engine, binary, model, runs):
     """Figures of one round: ms, first result in ms, peak memory in MiB."""
     if engine in PEERS:
@@ -121,7 +125,7 @@ def measure(args, engine, binary, model, runs):
         return command_output(args, [sys.executable, __file__, "--child", *map(str, options), *args.shape])
     command = [binary, "bench", str(model), "--json", "--threads", str(args.threads), "--runs", str(runs)]
     command += ["--bf16"] if args.bf16 and engine == "smelt" else []
-    command += ["--fill", "ones", *(word for shape in args.shape for word in ("--shape", shape))] if args.shape else []
+    command += ["--fill", "ones", *shape_options(args)] if args.shape else []
     f = command_output(args, command)
     return {"ms": f["min_ms"], "first": f["load_ms"] + f["first_run_ms"], "memory": f["peak_memory_bytes"] / 2**20}
 
@@ -155,7 +159,8 @@ def bound_ratio(args, figures, model):
     peers = [figures[p]["ms"] for p in PEERS if p in figures]
     if not peers:
         return math.nan
-    done = subprocess.run([args.smelt, "inspect", str(model), "--json"], capture_output=True, text=True, check=True)
+    command = [args.smelt, "inspect", str(model), "--json", *shape_options(args)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     products = json.loads(done.stdout)["multiply_adds"]
     return 2 * products / (args.peak * args.threads * 1e6) / min(peers)
 
