@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Races smelt against ONNX Runtime and OpenVINO on .onnx models and against LiteRT on .tflite models: engines in turns,
-each in a process of its own.
+"""Races smelt against ONNX Runtime and OpenVINO on .onnx models, against LiteRT on .tflite models and against ExecuTorch
+on .pte programs: engines in turns, each in a process of its own.
 
-    pip install numpy onnxruntime openvino ai-edge-litert
+    pip install numpy onnxruntime openvino ai-edge-litert executorch
     python3 compare.py [--threads N] [--cpus LIST] MODEL|FOLDER...
 
 Every engine is a process that is bound to --cpus, with real-time priority where the system allows it. A figure is the
-minimum over all rounds. ratio: smelt's time over the time of the best peer; below 1.0 smelt is faster.
+minimum over all rounds. ratio: smelt's time over the time of the best peer; below 1.0 smelt is faster. first: from the
+file to the first result. memory: at its peak, beyond what the engine's process holds before it opens the model. Python
+and its modules are in neither.
 """
 
 import argparse
+import functools
+import importlib
 import json
 import math
 import os
@@ -73,8 +77,33 @@ def litert_runner(model, threads, _, shapes):
     return interpreter.invoke
 
 
-PEERS = {"onnxruntime": onnxruntime_runner, "openvino": openvino_runner, "litert": litert_runner}
-FORMATS = {"onnxruntime": [".onnx"], "openvino": [".onnx"], "litert": [".tflite"]}
+def executorch_runner(model, threads, *_):
+    # Names of element types by ExecuTorch's numbers.
+    names = {0: "uint8", 1: "int8", 3: "int32", 4: "int64", 6: "float32", 7: "float64", 11: "bool"}
+    import torch
+    from executorch.extension.pybindings import portable_lib
+
+    portable_lib._unsafe_reset_threadpool(threads)
+    module = portable_lib._load_for_executorch(model)
+    meta = module.method_meta("forward")
+    inputs = [meta.input_tensor_meta(i) for i in range(meta.num_inputs())]
+    tensors = [torch.from_numpy(example(names[i.dtype()], i.sizes())) for i in inputs]
+    return lambda: module.run_method("forward", tensors, False)
+
+
+PEERS = {
+    "onnxruntime": onnxruntime_runner,
+    "openvino": openvino_runner,
+    "litert": litert_runner,
+    "executorch": executorch_runner,
+}
+MODULES = {
+    "onnxruntime": ["numpy", "onnxruntime"],
+    "openvino": ["numpy", "openvino"],
+    "litert": ["numpy", "ai_edge_litert.interpreter"],
+    "executorch": ["numpy", "torch", "executorch.extension.pybindings.portable_lib"],
+}
+FORMATS = {"onnxruntime": [".onnx"], "openvino": [".onnx"], "litert": [".tflite"], "executorch": [".pte"]}
 SUFFIXES = sorted({suffix for suffixes in FORMATS.values() for suffix in suffixes})
 
 
@@ -85,7 +114,12 @@ def shape_of(text):
 
 
 def child(engine, threads, seconds, model, precision, *shapes):
-    """Prints the figures of one engine in this process as JSON."""
+    """Prints the figures of one engine in this process as JSON, without the start and the memory of Python and its
+    modules."""
+    for module in MODULES[engine]:
+        importlib.import_module(module)
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
+    before = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
     seconds, start = float(seconds), time.perf_counter()
     run = PEERS[engine](model, int(threads), precision, dict(map(shape_of, shapes)))
     run()
@@ -95,7 +129,7 @@ def child(engine, threads, seconds, model, precision, *shapes):
         run()
         best = min(best, time.perf_counter() - start)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps({"ms": best * 1e3, "first": first * 1e3, "memory": memory / 1024}))
+    print(json.dumps({"ms": best * 1e3, "first": first * 1e3, "memory": memory / 1024 - before}))
 
 
 def bound(args):
@@ -118,6 +152,15 @@ def shape_options(args):
     return [word for shape in args.shape for word in ("--shape", shape)]
 
 
+@functools.cache
+def started_memory(binary):
+    """MiB of a smelt command that has run nothing."""
+    process = subprocess.Popen([binary, "--version"], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_maxrss / 1024
+
+
 def measure(args, engine, binary, model, runs):
     """Figures of one round: ms, first result in ms, peak memory in MiB."""
     if engine in PEERS:
@@ -127,7 +170,8 @@ def measure(args, engine, binary, model, runs):
     command += ["--bf16"] if args.bf16 and engine == "smelt" else []
     command += ["--fill", "ones", *shape_options(args)] if args.shape else []
     f = command_output(args, command)
-    return {"ms": f["min_ms"], "first": f["load_ms"] + f["first_run_ms"], "memory": f["peak_memory_bytes"] / 2**20}
+    memory = f["peak_memory_bytes"] / 2**20 - started_memory(binary)
+    return {"ms": f["min_ms"], "first": f["load_ms"] + f["first_run_ms"], "memory": memory}
 
 
 def race(args, model):
@@ -179,7 +223,7 @@ def processor():
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("models", nargs="+", type=pathlib.Path, help=".onnx or .tflite files, or folders with such below")
+    ap.add_argument("models", nargs="+", type=pathlib.Path, help=".onnx, .tflite or .pte files, or folders with such below")
     ap.add_argument("--smelt", default="build/release/bin/smelt")
     ap.add_argument("--base", help="an older smelt command that races too")
     ap.add_argument("--threads", type=int, default=1, help="of each engine")
