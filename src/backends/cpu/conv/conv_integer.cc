@@ -216,7 +216,8 @@ class ConvIntegerKernel final : public Kernel {
     if (real_) {
       quant_.rescale(out.by.columns(channel), acc, gemm_.nr(), pixels, &out.left, 0, n, out.real + at, g_.all_out());
       float* const next = out.real + at + pixels * g_.all_out();  // where the next tile is likely to begin
-      prefetch_tile(next, pixels, g_.all_out());
+      constexpr int64_t kLong = 512;                              // products that take longer than to ask
+      if (g_.k() >= kLong) prefetch_tile(next, pixels, g_.all_out());
       if (!out.epilogue) return;
       out.epilogue(out.real + at, pixels, n, g_.all_out());
       out.epilogue.prefetch(next, pixels, g_.all_out());
