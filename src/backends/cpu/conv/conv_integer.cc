@@ -95,7 +95,9 @@ class ConvIntegerKernel final : public Kernel {
         const bool chosen = choose_params(ctx.threads(), real, size, &params, &rule);
         if (chosen && chunks_.apply()) {
           const auto load = [&](int64_t at, int64_t pixels, uint8_t* to) {
-            quant_.quantize(real + at, pixels * g_.all_in(), rule, to);
+            const int64_t n = pixels * g_.all_in();
+            quant_.quantize(real + at, n, rule, to);
+            prefetch_row(real + at + n, n * int64_t{sizeof(float)});
           };
           lines_of_image(ctx, load, params, image, scratch);
           continue;
@@ -213,9 +215,12 @@ class ConvIntegerKernel final : public Kernel {
     const int64_t at = pixel * g_.all_out() + channel;
     if (real_) {
       quant_.rescale(out.by.columns(channel), acc, gemm_.nr(), pixels, &out.left, 0, n, out.real + at, g_.all_out());
+      float* const next = out.real + at + pixels * g_.all_out();  // where the next tile is likely to begin
+      constexpr int64_t kLong = 512;                              // products that take longer than to ask
+      if (g_.k() >= kLong) prefetch_tile(next, pixels, g_.all_out());
       if (!out.epilogue) return;
       out.epilogue(out.real + at, pixels, n, g_.all_out());
-      out.epilogue.prefetch(out.real + at + pixels * g_.all_out(), pixels, g_.all_out());
+      out.epilogue.prefetch(next, pixels, g_.all_out());
       return;
     }
     const auto zero = static_cast<uint32_t>(out.left.zero_point);

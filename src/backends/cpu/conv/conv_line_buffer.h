@@ -11,6 +11,13 @@
 
 namespace smelt {
 
+/// Asks for n bytes of an image, its next row, while tiles multiply those before it. They come from an outer cache, as
+/// what the last node made.
+inline void prefetch_row(const void* from, int64_t n) {
+  constexpr int64_t kLine = 64, kMost = 64 * 1024;  // more would drive out what the tiles read
+  for (int64_t i = 0; i < std::min(n, kMost); i += kLine) __builtin_prefetch(static_cast<const char*>(from) + i, 0, 2);
+}
+
 /// A channels-last convolution of bytes whose windows are read in chunks from padded rows: a chunk is a line of a
 /// window, or one tap of a line where its taps do not lie side by side. Packed filters are of k() elements: chunks
 /// end with whole groups. Where it is the better way, the rows are those of ConvBands.
@@ -50,7 +57,9 @@ class ConvLineBuffer {
   /// The `load` of image() for an image x of bytes.
   auto loads_of(const uint8_t* x) const {
     return [x, channels = g_.all_in()](int64_t at, int64_t pixels, uint8_t* to) {
-      std::copy_n(x + at, pixels * channels, to);
+      const int64_t n = pixels * channels;
+      std::copy_n(x + at, n, to);
+      prefetch_row(x + at + n, n);
     };
   }
   /// Calls done(accumulators, pixel, pixels, channel, channels) for the tiles of an image, accumulators gemm.nr()

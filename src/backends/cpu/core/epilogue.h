@@ -51,6 +51,15 @@ struct EpilogueF32 {
   static EpilogueF32 of_unary(const NodeSpec& node, Isa isa);
 };
 
+/// Asks for two cache lines of each of `rows` rows, `stride` floats apart, which a tile is about to read or to write.
+inline void prefetch_tile(const float* p, int64_t rows, int64_t stride) {
+  constexpr int64_t kLine = 16;  // floats
+  for (int64_t r = 0; r < rows; ++r, p += stride) {
+    __builtin_prefetch(p, 1);
+    __builtin_prefetch(p + kLine, 1);
+  }
+}
+
 /// An epilogue with the operands of one run.
 class EpilogueRun {
  public:
@@ -74,12 +83,7 @@ class EpilogueRun {
   /// Asks for what a tile will need: a few columns of rows that lie far apart, which no hardware foresees.
   void prefetch(const float* y, int64_t rows, int64_t stride) const {
     if (!e_.block || e_.other != EpilogueF32::Other::kEverywhere) return;
-    constexpr int64_t kLine = 16;  // floats
-    const float* other = other_ + (y - y_);
-    for (int64_t r = 0; r < rows; ++r, other += stride) {
-      __builtin_prefetch(other);
-      __builtin_prefetch(other + kLine);
-    }
+    prefetch_tile(other_ + (y - y_), rows, stride);
   }
 
  private:

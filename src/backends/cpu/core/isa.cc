@@ -8,11 +8,14 @@
 #include <cpuid.h>
 #if defined(__linux__)
 #include <sys/syscall.h>
-#include <unistd.h>
 #endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#endif
+
+#if defined(__linux__)
+#include <unistd.h>
 #endif
 
 namespace smelt {
@@ -73,6 +76,15 @@ Isa detect() {
 }
 
 }  // namespace
+
+int64_t level1_cache_bytes() {
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+  static const int64_t bytes = ::sysconf(_SC_LEVEL1_DCACHE_SIZE);
+  return bytes;
+#else
+  return 0;
+#endif
+}
 
 const char* to_string(Isa isa) {
   for (const auto& level : kLevels)

@@ -78,6 +78,8 @@ const Result<Isa>& selected_isa();
 Isa active_isa();
 /// False on processors below Isa::kBaseline (x86 without SSE4.1): no kernel applies there.
 bool has_vectors();
+/// Bytes of the level-1 data cache of this machine's processors; 0: unknown.
+int64_t level1_cache_bytes();
 
 /// The value of make(isa), made once a set at its first use, so that no code is run that the machine lacks. Every call
 /// site's `make` is an expression of its own, which identifies the cache. Empty optionals take no bytes of the program.

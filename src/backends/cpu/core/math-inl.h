@@ -104,6 +104,14 @@ HWY_INLINE V exp_f32(D d, V x) {
 /// e^x for x <= 0. Zero where the result would be subnormal.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp_nonpositive(D d, V x) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (sizeof(x.raw) == 64) {  // no bounds: the mask drops what is below them
+    const V n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504f)));
+    const V p = exp_near_zero(d, less_powers_of_two(d, x, n));
+    return V{
+        _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x.raw, hn::Set(d, kLeastExponent).raw, _CMP_NLT_UQ), p.raw, n.raw)};
+  }
+#endif
   return zero_below_least(d, x, exp_bounded(d, x));
 }
 

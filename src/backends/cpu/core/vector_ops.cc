@@ -325,7 +325,69 @@ void softmax_strided(const float* x, int64_t count, int64_t stride, int64_t n, f
   });
 }
 
+/// layer_norm() of a row that fits kVectors registers.
+template <int kVectors>
+HWY_INLINE void layer_norm_registers(const float* x, int64_t n, double epsilon, bool rms, const float* scale,
+                                     const float* bias, float* y) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const PartVector<D> last{d, hn::FirstN(d, static_cast<size_t>(n - (kVectors - 1) * lanes))};
+  const auto load = [&](const float* from, int i) HWY_ATTR {
+    return i < kVectors - 1 ? hn::LoadU(d, from + i * lanes) : last.load(from + i * lanes);
+  };
+  const auto sum = [&](const V(&of)[kVectors]) HWY_ATTR {
+    V sums[2] = {of[0], hn::Zero(d)};
+#pragma GCC unroll 8
+    for (int i = 1; i < kVectors; ++i) sums[i % 2] = hn::Add(sums[i % 2], of[i]);
+    return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(sums[0], sums[1]))));
+  };
+  const double share = 1.0 / static_cast<double>(n);
+  V v[kVectors], squares[kVectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < kVectors; ++i) v[i] = load(x, i);
+  const V mean = hn::Set(d, rms ? 0.0f : static_cast<float>(sum(v) * share));
+#pragma GCC unroll 8
+  for (int i = 0; i < kVectors; ++i) {
+    v[i] = hn::Sub(v[i], mean);
+    if (i == kVectors - 1) v[i] = last.rest_as(v[i], hn::Zero(d));
+    squares[i] = hn::Mul(v[i], v[i]);
+  }
+  const V inverse = hn::Set(d, static_cast<float>(1 / std::sqrt(sum(squares) * share + epsilon)));
+#pragma GCC unroll 8
+  for (int i = 0; i < kVectors; ++i) {
+    v[i] = hn::Mul(v[i], inverse);
+    if (scale) v[i] = hn::Mul(v[i], load(scale, i));
+    if (bias) v[i] = hn::Add(v[i], load(bias, i));
+    if (i < kVectors - 1)
+      hn::StoreU(v[i], d, y + i * lanes);
+    else
+      last.store(v[i], y + i * lanes);
+  }
+}
+
 void layer_norm(const float* x, int64_t n, double epsilon, bool rms, const float* scale, const float* bias, float* y) {
+  if constexpr (kMaskedLoads) {
+    switch ((n + HWY_MAX_BYTES / 4 - 1) / (HWY_MAX_BYTES / 4)) {
+      case 1:
+        return layer_norm_registers<1>(x, n, epsilon, rms, scale, bias, y);
+      case 2:
+        return layer_norm_registers<2>(x, n, epsilon, rms, scale, bias, y);
+      case 3:
+        return layer_norm_registers<3>(x, n, epsilon, rms, scale, bias, y);
+      case 4:
+        return layer_norm_registers<4>(x, n, epsilon, rms, scale, bias, y);
+      case 5:
+        return layer_norm_registers<5>(x, n, epsilon, rms, scale, bias, y);
+      case 6:
+        return layer_norm_registers<6>(x, n, epsilon, rms, scale, bias, y);
+      case 7:
+        return layer_norm_registers<7>(x, n, epsilon, rms, scale, bias, y);
+      case 8:
+        return layer_norm_registers<8>(x, n, epsilon, rms, scale, bias, y);
+      default:
+        break;
+    }
+  }
   const double count = static_cast<double>(std::max<int64_t>(n, 1));
   const auto mean = static_cast<float>(rms ? 0.0 : reduce_sum(x, n) / count);
   const double squares = sum_of(x, n, [mean](auto d, auto v) HWY_ATTR {

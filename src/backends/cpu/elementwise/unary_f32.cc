@@ -67,6 +67,48 @@ HWY_INLINE V power(D d, V x, UnaryParameters p) {
   return p.c != 0 ? hn::Div(hn::Set(d, 1.0f), y) : y;
 }
 
+#if HWY_TARGET == HWY_AVX3
+/// x times the normal distribution's share below x, error up to 2e-7 for negative x and 2 units in the last place for
+/// others. The share below -|x| is a polynomial of degree 5 in t in each of 16 segments, |x| = (segment + t) / 2.6875,
+/// |t| <= 1/2: fits with the smallest absolute error. The last segment is zero: results below -5.395 are, of less than
+/// 1.9e-7. A rational function, as the other targets have it, takes twice as long for its division.
+HWY_INLINE V gelu_f32(D d, V x) {
+  constexpr int kDegree = 5;
+  HWY_ALIGN static constexpr float kSegments[kDegree + 1][16] = {
+      {0.5f, 0.354911804f, 0.228381962f, 0.13215135f, 0.0683263987f, 0.0314098746f, 0.0127890473f, 0.00459839171f,
+       0.00145663507f, 0.000405757572f, 9.92453133e-05f, 2.12893374e-05f, 4.00129602e-06f, 6.58383328e-07f,
+       9.47783505e-08f, 0.0f},
+      {-0.148443639f, -0.13851501f, -0.112538897f, -0.0796120837f, -0.0490372218f, -0.0262992419f, -0.0122809261f,
+       -0.00499332184f, -0.00176774058f, -0.000544901646f, -0.00014624749f, -3.41766572e-05f, -6.95411336e-06f,
+       -1.23204143e-06f, -1.90055545e-07f, 0.0f},
+      {-4.69031818e-08f, 0.00958868209f, 0.0155810891f, 0.016533697f, 0.0135787781f, 0.00910316594f, 0.00510109682f,
+       0.00241972646f, 0.000978988945f, 0.000339477148f, 0.00010122919f, 2.60189627e-05f, 5.77457013e-06f,
+       1.10807184e-06f, 1.84025794e-07f, 0.0f},
+      {0.00342578767f, 0.00275372039f, 0.00115872512f, -0.00045200868f, -0.00137508835f, -0.00149370276f,
+       -0.00112913002f, -0.000666494248f, -0.000320669555f, -0.000128438478f, -4.33473906e-05f, -1.24217268e-05f,
+       -3.03807133e-06f, -6.36513391e-07f, -1.14548541e-07f, 0.0f},
+      {-1.26205146e-06f, -0.000313989178f, -0.000436734554f, -0.000333234959f, -0.000123545949f, 4.70721425e-05f,
+       0.000115768387f, 0.00010531627f, 6.62966268e-05f, 3.23703971e-05f, 1.28064166e-05f, 4.19635944e-06f,
+       1.15362241e-06f, 2.6828269e-07f, 5.30799582e-08f, 0.0f},
+      {-6.94658811e-05f, -4.80948947e-05f, 1.2936826e-07f, 3.67720422e-05f, 4.18941454e-05f, 2.42946608e-05f,
+       4.17317324e-06f, -6.52146946e-06f, -7.96026052e-06f, -5.35341223e-06f, -2.62251751e-06f, -1.01092746e-06f,
+       -3.17234822e-07f, -8.25507698e-08f, -1.80169941e-08f, 0.0f},
+  };
+  constexpr float kScale = 2.6875f;
+  // The sum with 1.5 * 2^23 rounds to a whole number, which its last bits are.
+  const V shift = hn::Set(d, 12582912.0f), scale = hn::Set(d, kScale);
+  const V a = hn::Min(hn::Abs(x), hn::Set(d, 15 / kScale));
+  const V sum = hn::MulAdd(a, scale, shift);
+  const V t = hn::MulSub(a, scale, hn::Sub(sum, shift));
+  const __m512i segment = _mm512_castps_si512(sum.raw);  // of which the permutation reads four bits
+  const auto coefficient = [&](int i)
+                               HWY_ATTR { return V{_mm512_permutexvar_ps(segment, hn::Load(d, kSegments[i]).raw)}; };
+  V below = coefficient(kDegree);
+#pragma GCC unroll 5
+  for (int i = kDegree - 1; i >= 0; --i) below = hn::MulAdd(below, t, coefficient(i));
+  return hn::Mul(x, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), below, hn::Sub(hn::Set(d, 1.0f), below)));
+}
+#else
 /// x / 2 * (1 + erf(x / sqrt(2))), error up to 7e-7 for negative x and 4 units in the last place for others.
 /// erf(x / sqrt(2)) is x p(x^2) / q(x^2) on [-5.374, 5.374]: the fit with the smallest relative error, by weighted
 /// least squares. Results below -5.374, of less than 2.1e-7, are zero.
@@ -87,6 +129,7 @@ HWY_INLINE V gelu_f32(D d, V x) {
   const V twice = hn::IfThenZeroElse(hn::Lt(x, least), hn::Div(hn::MulAdd(c, p, q), q));
   return hn::Mul(hn::Mul(x, hn::Set(d, 0.5f)), twice);
 }
+#endif
 
 #define SMELT_UNARY(Name, ...)                                                                               \
   struct Name {                                                                                              \

@@ -1,5 +1,6 @@
 // Slices by computed indices.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "backends/cpu/copy/prepared_copy.h"
@@ -32,23 +33,57 @@ class GatherSlices final : public Kernel {
   }
 
  private:
-  /// Slices of kBytes bytes, which need no call of memcpy; 0: of bytes_.
+  /// Slices of kBytes bytes, which need no call of memcpy; 0: of bytes_. Threads share the slices, or the bytes of each
+  /// where slices are fewer.
   template <size_t kBytes>
   Status copy(KernelContext& ctx) const {
-    const auto* x = ctx.input(0).unaligned_bytes();
+    constexpr int64_t kGrain = 32 * 1024;  // bytes
     const auto* indices = ctx.input(1).data<Index>();
-    auto* y = ctx.output(0).data<std::byte>();
-    const int64_t bytes = kBytes == 0 ? bytes_ : static_cast<int64_t>(kBytes);
-    for (int64_t b = 0; b < batches_; ++b, indices += count_)
-      for (int64_t o = 0; o < outer_; ++o, x += extent_ * bytes)
-        for (int64_t i = 0; i < count_; ++i, y += bytes) {
-          int64_t at = indices[i];
-          if (at < 0 || at >= extent_) {
-            SMELT_ASSIGN(at, index_of(at, extent_, negative_));
-          }
-          std::memcpy(y, x + at * bytes, kBytes == 0 ? static_cast<size_t>(bytes) : kBytes);
-        }
+    const int64_t slices = batches_ * outer_ * count_;
+    std::atomic<int64_t> wrong = -1;  // an index outside
+    if (slices < ctx.threads().threads() && bytes_ > kGrain) {
+      ctx.threads().parallel_for(bytes_, kGrain, [&](int64_t begin, int64_t end) {
+        copy_slices<0>(ctx, {0, slices}, {begin, end}, wrong);
+      });
+    } else {
+      ctx.threads().parallel_for(slices, std::max<int64_t>(1, kGrain / bytes_), [&](int64_t begin, int64_t end) {
+        copy_slices<kBytes>(ctx, {begin, end}, {0, bytes_}, wrong);
+      });
+    }
+    if (wrong >= 0) {
+      SMELT_ASSIGN([[maybe_unused]] const int64_t none, index_of(indices[wrong.load()], extent_, negative_));
+    }
     return Ok();
+  }
+
+  struct Range {
+    int64_t begin, end;
+  };
+  /// Bytes `part` of the output's slices `of`. wrong: becomes the place of an index outside, if there is one.
+  template <size_t kBytes>
+  void copy_slices(KernelContext& ctx, Range of, Range part, std::atomic<int64_t>& wrong) const {
+    const auto* x = ctx.input(0).unaligned_bytes() + part.begin;
+    const auto* indices = ctx.input(1).data<Index>();
+    const int64_t bytes = kBytes == 0 ? bytes_ : static_cast<int64_t>(kBytes);
+    const auto size = kBytes == 0 ? static_cast<size_t>(part.end - part.begin) : kBytes;
+    auto* y = ctx.output(0).data<std::byte>() + of.begin * bytes + part.begin;
+    int64_t row = of.begin / count_, i = of.begin % count_;
+    for (int64_t left = of.end - of.begin; left > 0; ++row, i = 0) {
+      const auto* const from = x + row * extent_ * bytes;
+      const int64_t first = row / outer_ * count_;
+      for (; i < count_ && left > 0; ++i, --left, y += bytes) {
+        int64_t at = indices[first + i];
+        if (at < 0 || at >= extent_) {
+          const auto index = index_of(at, extent_, negative_);
+          if (!index.ok()) {
+            wrong = first + i;
+            return;
+          }
+          at = *index;
+        }
+        std::memcpy(y, from + at * bytes, size);
+      }
+    }
   }
 
   int64_t batches_, outer_, extent_, count_, bytes_;

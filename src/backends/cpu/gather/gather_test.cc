@@ -34,5 +34,31 @@ TEST(Gather, SlicesOfAnySize) {
     }
 }
 
+// Threads share the slices, or the bytes of a few large ones.
+TEST(Gather, LargeAndManySlices) {
+  for (const auto& [x, axis] : {std::pair<Shape, int64_t>{{3, 70'001}, 0}, {{2, 5, 20'003}, 1}, {{40, 6, 997}, 1}}) {
+    auto attrs = std::make_shared<GatherAttrs>();
+    attrs->axis = axis;
+    check_on_cpu({x.str(), Op::kGather, attrs, {random_tensor(DType::kF32, x, -9, 9, 1), i64({2, -1})}, {0}}, "gather");
+  }
+}
+
+// The message names the index, whichever thread meets it.
+TEST(Gather, IndexOutside) {
+  auto attrs = std::make_shared<GatherAttrs>();
+  std::vector<int64_t> indices(64, 1);
+  indices[63] = 4;
+  const Tensor at = Tensor::from<int64_t>(DType::kI64, {64}, indices);
+  const OpCase c{"outside", Op::kGather, attrs, {f32({4, 4000}), at}};
+  KernelRunner runner(c);
+  for (const int threads : {1, 3}) {
+    const auto kernel = runner.make(*runner.choose(best_isa(), PackCache::Mode::kPack), best_isa(), threads);
+    ASSERT_TRUE(kernel);
+    const auto made = runner.run(*kernel, threads);
+    ASSERT_FALSE(made.ok());
+    EXPECT_NE(made.error().message().find('4'), std::string::npos) << made.error().message();
+  }
+}
+
 }  // namespace
 }  // namespace smelt

@@ -33,6 +33,9 @@ HWY_INLINE V load_first(D d, const float* p, ptrdiff_t n) {
 /// Tiles of less rows do not prefetch: they read b as fast as the hardware brings it.
 constexpr int64_t kFewRows = 6;
 
+/// Steps of K in which a tile's results arrive in the nearest cache; shorter tiles do not ask for them.
+constexpr ptrdiff_t kStepsToFetchResults = 64;
+
 /// Asks for two cache lines in the level-2 cache.
 HWY_INLINE void prefetch_lines(const char* p) {
   __builtin_prefetch(p, 0, 2);
@@ -55,6 +58,12 @@ void gemm_tile(const GemmChunk& chunk, const float* a, float* HWY_RESTRICT c, co
   const float* HWY_RESTRICT b = chunk.b;
   constexpr ptrdiff_t L = HWY_MAX_BYTES / 4;
   constexpr int kGroups = (MR + 2) / 3;
+  if (MR >= kFewRows && runs.count * runs.length >= kStepsToFetchResults) {
+#pragma GCC unroll 16
+    for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 2
+      for (int j = 0; j < NV; ++j) __builtin_prefetch(c + m * ldc + j * L, 1, 3);
+  }
   V acc[kSplit][MR][NV];
   const auto begin_with = [&](auto first) HWY_ATTR {
 #pragma GCC unroll 16
@@ -188,11 +197,20 @@ void fill_tiles(GemmF32& g, bool one_order) {
   if constexpr (MR > 1) fill_tiles<Words, MR - 1>(g, one_order);
 }
 
+/// Rows of a panel of `width` floats that a chunk has. Where 384 do not stay in the level-1 cache they come from the
+/// level-2 cache for each tile, and as well come twice as many: results are read and written half as often.
+int64_t chunk_depth(int64_t width) {
+  constexpr int64_t kDepth = 384;
+  const int64_t level1 = level1_cache_bytes();
+  return level1 > 0 && level1 < kDepth * width * int64_t{sizeof(float)} ? 2 * kDepth : kDepth;
+}
+
 template <class Words>
 GemmF32 make_gemm(bool one_order) {
   GemmF32 g;
   g.mr = kRows;
   g.lanes = HWY_MAX_BYTES / 4;
+  g.depth = chunk_depth(g.nr());
   fill_tiles<Words, kRows>(g, one_order);
   return g;
 }

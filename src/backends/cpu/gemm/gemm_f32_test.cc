@@ -37,5 +37,36 @@ TEST(GemmF32, EqualColumnsGiveEqualResults) {
   }
 }
 
+/// K in one chunk, in chunks of whole runs, and in parts of a run: all add up to the product.
+TEST(GemmF32, ChunksOfK) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const Isa isa : machine_isas()) {
+    const GemmF32& gemm = gemm_f32(isa);
+    const int64_t m = 2 * gemm.mr + 3, n = gemm.nr() + 1;
+    for (const int64_t k : {gemm.depth - 1, gemm.depth + gemm.depth / 2, 2 * gemm.depth + 5, 5 * gemm.depth / 2})
+      for (const int64_t runs : {1, 3}) {
+        SCOPED_TRACE(Cat(to_string(isa), ": ", runs, " runs of ", k));
+        const int64_t all = k * runs;
+        const Tensor a = random_tensor(DType::kF32, {m, all}, -1, 1, 1),
+                     b = random_tensor(DType::kF32, {all, n}, -1, 1, 2);
+        AlignedBuffer packed(static_cast<size_t>(gemm.packed_size(all, n)) * sizeof(float));
+        gemm.pack(b.data<float>(), n, 1, all, n, nullptr, packed.data<float>());
+        std::vector<ptrdiff_t> at;
+        for (int64_t r = 0; r < runs; ++r) at.push_back(r * k);
+        std::vector<float> c(static_cast<size_t>(m * n));
+        gemm.product({a.data<float>(), c.data(), all, n, m}, {at.data(), runs, k}, all, n, packed.data<float>(), 0,
+                     gemm.panels(n), nullptr, -kInf, kInf);
+        for (int64_t i = 0; i < m; ++i)
+          for (int64_t j = 0; j < n; ++j) {
+            double sum = 0;
+            for (int64_t t = 0; t < all; ++t)
+              sum +=
+                  static_cast<double>(a.data<float>()[i * all + t]) * static_cast<double>(b.data<float>()[t * n + j]);
+            ASSERT_NEAR(c[static_cast<size_t>(i * n + j)], sum, 1e-3) << i << ", " << j;
+          }
+      }
+  }
+}
+
 }  // namespace
 }  // namespace smelt
