@@ -17,6 +17,7 @@
 #include "runtime/compiled.h"
 #include "runtime/planned_environment.h"
 #include "tests/support/op_case.h"
+#include "tests/support/tested_levels.h"
 
 namespace smelt {
 namespace {
@@ -198,7 +199,7 @@ Ran ran(Head h, Tail t, bool both, Isa isa, int threads, ValueTap* tap = nullptr
 }
 
 TEST(Epilogue, GivesTheBitsOfANodeOfItsOwn) {
-  for (const Isa isa : machine_isas())
+  for (const Isa isa : tested_isas())
     for (const Head h : kHeads)
       for (const Tail t : kTails)
         for (const int threads : {1, 3}) {
