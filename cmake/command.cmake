@@ -37,8 +37,8 @@ target_include_directories(smelt_cli SYSTEM PUBLIC ${SMELT_SHADER_DIR}/include)
 target_link_libraries(smelt_cli PUBLIC smelt_settings CLI11::CLI11 nlohmann_json::nlohmann_json ${SMELT_MINIZIP} ZLIB::ZLIB)
 add_dependencies(smelt_cli smelt_schemas)
 target_compile_options(smelt_cli PRIVATE $<$<CONFIG:Release>:-Os>)
-# What includes CLI11, five seconds a unit, is apart. Three equal units of the rest keep two cores busy to the end.
-smelt_unity(smelt_cli 7 "include (<CLI/CLI\\.hpp>|\"cli/options\\.h\")")
+# What includes CLI11 or nlohmann's JSON, seconds a unit, is apart.
+smelt_unity(smelt_cli 8 "include <(CLI/CLI|nlohmann/json)\\.hpp>")
 smelt_precompile(smelt_cli <cli/output.h> <smelt/model.h>)
 
 add_executable(smelt_command ${PROJECT_SOURCE_DIR}/src/cli/main.cc)

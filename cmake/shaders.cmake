@@ -23,13 +23,13 @@ set(libraries -lshaderc_combined -Wl,--start-group -lglslang -lMachineIndependen
 if(CMAKE_CROSSCOMPILING OR SMELT_SANITIZE)  # glslang leaks a little
   find_program(SMELT_HOST_CXX NAMES c++ g++ clang++ REQUIRED)
   add_custom_command(OUTPUT ${SMELT_SHADER_COMPILER} DEPENDS ${source} ${packing} VERBATIM COMMENT "Shader compiler"
-    COMMAND ${SMELT_HOST_CXX} -std=c++20 -I ${PROJECT_SOURCE_DIR}/src ${source} -o ${SMELT_SHADER_COMPILER} ${libraries})
+    COMMAND ${SMELT_HOST_CXX} -std=c++20 -O1 -I ${PROJECT_SOURCE_DIR}/src ${source} -o ${SMELT_SHADER_COMPILER} ${libraries})
 else()
   add_executable(smelt_compile_shaders ${source})
   target_link_libraries(smelt_compile_shaders PRIVATE smelt_flags ${libraries})
   target_include_directories(smelt_compile_shaders PRIVATE ${PROJECT_SOURCE_DIR}/src)
   set_target_properties(smelt_compile_shaders PROPERTIES
-    OUTPUT_NAME compile_shaders RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR} COMPILE_OPTIONS -O0)
+    OUTPUT_NAME compile_shaders RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR} COMPILE_OPTIONS -O1)
 endif()
 
 set(packed)

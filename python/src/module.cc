@@ -171,7 +171,7 @@ nb::object describe(const Model& model, bool optimised, bool page, const std::st
     const nb::gil_scoped_release release;
     if (page) return cli::inspect_page(model, options, {}, {.optimised = optimised});
     SMELT_ASSIGN(const auto json, cli::describe_model(model, options, {}, optimised));
-    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return json.dump();
   }());
   return text(out);
 }

@@ -1,15 +1,13 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "cli/bench_report.h"
 #include "cli/command.h"
 #include "cli/common.h"
 #include "cli/inputs.h"
+#include "cli/json.h"
 #include "cli/measure.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -17,8 +15,6 @@
 
 namespace smelt::cli {
 namespace {
-
-using nlohmann::json;
 
 struct BenchOptions {
   std::string model, method, profile, trace, compare, cpus;
@@ -41,9 +37,9 @@ size_t peak_memory() {
   return kilobytes * 1024;
 }
 
-json bench_json(const BenchOptions& o, const Model& model, const Session& session, const Inputs& inputs,
+Json bench_json(const BenchOptions& o, const Model& model, const Session& session, const Inputs& inputs,
                 const Measurement& m) {
-  json out = figures_json(m);
+  Json out = figures_json(m);
   out.update({{"threads", thread_count(o.threads)},
               {"backend", o.target.backend},
               {"isa", session.isa()},
@@ -59,13 +55,13 @@ json bench_json(const BenchOptions& o, const Model& model, const Session& sessio
 }
 
 /// One line of column names and one of figures.
-void print_csv(const json& figures) {
+void print_csv(const Json& figures) {
   std::string names, values;
   for (const auto& [key, value] : figures.items()) {
     if (value.is_array()) continue;
     names += (names.empty() ? "" : ",") + key;
     const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-    values += (values.empty() ? "" : ",") + (text.find_first_of(",\"") == std::string::npos ? text : json(text).dump());
+    values += (values.empty() ? "" : ",") + (text.find_first_of(",\"") == std::string::npos ? text : Json(text).dump());
   }
   say("{}\n{}\n", names, values);
 }
@@ -84,7 +80,7 @@ void print_figures(const BenchOptions& o, const Model& model, const Session& ses
   say("mean {}, std {}, p99 {}, max {}, {:.4g} runs/s\n", human_time(s.mean), human_time(s.deviation),
       human_time(s.p99), human_time(s.max), runs_per_second(m));
   const int threads = thread_count(o.threads);
-  const std::string streams = m.streams == 1 ? "" : fmt::format(" in each of {} streams", m.streams);
+  const std::string streams = m.streams == 1 ? "" : formatted(" in each of {} streams", m.streams);
   say("backend {}, isa {}, {} thread{}{}, activations {}, peak memory {}\n", o.target.backend, session.isa(), threads,
       threads == 1 ? "" : "s", streams, human_bytes(static_cast<double>(session.arena_bytes())),
       human_bytes(static_cast<double>(peak_memory())));
@@ -92,13 +88,12 @@ void print_figures(const BenchOptions& o, const Model& model, const Session& ses
 
 Status write_profile(const std::string& path, const Measurement& m) {
   const bool csv = path.ends_with(".csv");
-  return write_result(path,
-                      {csv ? profile_csv(m) : profile_json(m).dump(1, ' ', false, json::error_handler_t::replace)});
+  return write_result(path, {csv ? profile_csv(m) : profile_json(m).dump(1)});
 }
 
 Status bench(const BenchOptions& o) {
   if (o.profile == "-" || o.trace == "-") reserve_standard_output();
-  json old;
+  Json old;
   if (!o.compare.empty()) {
     SMELT_ASSIGN(old, read_json(o.compare));
   }
@@ -131,11 +126,10 @@ Status bench(const BenchOptions& o) {
   how.trace = !o.trace.empty();
   SMELT_TRY(measure(sessions, inputs.values, how, m));
   if (!o.profile.empty()) SMELT_TRY(write_profile(o.profile, m));
-  if (!o.trace.empty())
-    SMELT_TRY(write_result(o.trace, {trace_json(m).dump(-1, ' ', false, json::error_handler_t::replace)}));
-  const json figures = bench_json(o, model, session, inputs, m);
+  if (!o.trace.empty()) SMELT_TRY(write_result(o.trace, {trace_json(m).dump()}));
+  const Json figures = bench_json(o, model, session, inputs, m);
   if (o.json) {
-    say("{}\n", figures.dump(-1, ' ', false, json::error_handler_t::replace));
+    say("{}\n", figures.dump());
   } else if (o.csv) {
     print_csv(figures);
   } else {
@@ -149,55 +143,51 @@ Status bench(const BenchOptions& o) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, int& status) {
+void add_bench(Command app, int& status) {
   auto o = std::make_shared<BenchOptions>();
-  CLI::App* c = app.add_subcommand("bench", "Measure a model's speed");
-  add_model(*c, o->model);
-  add_inputs(*c, o->inputs);
-  add_target(*c, o->target);
-  add_threads(*c, o->threads);
-  c->add_option("--runs", o->measure.runs, "Number of measured runs of each stream")
-      ->check(between(1, 10000000))
-      ->type_name("N")
-      ->capture_default_str();
-  c->add_option("--seconds", o->measure.seconds, "Measure for this time instead of a number of runs")
-      ->transform(duration())
-      ->type_name("TIME");
-  c->add_option("--warmup", o->measure.warmup, "Number of warm-up runs, at least 1")
-      ->check(between(0, 10000000))
-      ->type_name("N")
-      ->capture_default_str();
-  c->add_option("--streams", o->streams, "Number of sessions that run at the same time, each with --threads threads")
-      ->check(between(1, 256))
-      ->type_name("N")
-      ->capture_default_str();
-  c->add_option("--cpus", o->cpus, "Run on these processors only, as 0-3,6")
-      ->check(CLI::Validator(
-          [](std::string& text) {
-            return is_cpu_list(text) ? std::string() : text + " is no list of processors, as 0-3,6";
-          },
-          ""))
-      ->type_name("LIST");
-  c->add_option("--method", o->method, "Method of a program (default: the first)")->type_name("NAME");
-  add_data(*c, o->data);
-  add_tolerate(*c, o->tolerate);
-  add_custom_operators(*c, o->custom_operators);
-  add_limits(*c, o->limits);
-  add_seed(*c, o->inputs.seed);
-  c->add_option("--profile", o->profile,
-                "Write time per node to FILE, as JSON or, if it ends in .csv, as CSV; print the slowest")
-      ->type_name("FILE");
-  c->add_option("--trace", o->trace, "Write the first measured runs as a trace that Perfetto shows")->type_name("FILE");
-  c->add_option("--compare", o->compare, "Compare with FILE, the --json output of an earlier run")->type_name("FILE");
-  CLI::Option* as_json = c->add_flag("-j,--json", o->json, "One JSON object with the figures");
-  c->add_flag("--csv", o->csv, "The figures as CSV: a line of names and a line of values")->excludes(as_json);
-  c->footer(
+  Command c = app.add_subcommand("bench", "Measure a model's speed");
+  add_model(c, o->model);
+  add_inputs(c, o->inputs);
+  add_target(c, o->target);
+  add_threads(c, o->threads);
+  c.add_option("--runs", o->measure.runs, "Number of measured runs of each stream")
+      .check(between(1, 10000000))
+      .type_name("N")
+      .default_shown();
+  c.add_option("--seconds", o->measure.seconds, "Measure for this time instead of a number of runs")
+      .check(duration())
+      .type_name("TIME");
+  c.add_option("--warmup", o->measure.warmup, "Number of warm-up runs, at least 1")
+      .check(between(0, 10000000))
+      .type_name("N")
+      .default_shown();
+  c.add_option("--streams", o->streams, "Number of sessions that run at the same time, each with --threads threads")
+      .check(between(1, 256))
+      .type_name("N")
+      .default_shown();
+  c.add_option("--cpus", o->cpus, "Run on these processors only, as 0-3,6")
+      .check(text_that(is_cpu_list, "no list of processors, as 0-3,6"))
+      .type_name("LIST");
+  c.add_option("--method", o->method, "Method of a program (default: the first)").type_name("NAME");
+  add_data(c, o->data);
+  add_tolerate(c, o->tolerate);
+  add_custom_operators(c, o->custom_operators);
+  add_limits(c, o->limits);
+  add_seed(c, o->inputs.seed);
+  c.add_option("--profile", o->profile,
+               "Write time per node to FILE, as JSON or, if it ends in .csv, as CSV; print the slowest")
+      .type_name("FILE");
+  c.add_option("--trace", o->trace, "Write the first measured runs as a trace that Perfetto shows").type_name("FILE");
+  c.add_option("--compare", o->compare, "Compare with FILE, the --json output of an earlier run").type_name("FILE");
+  Option as_json = c.add_flag("-j,--json", o->json, "One JSON object with the figures");
+  c.add_flag("--csv", o->csv, "The figures as CSV: a line of names and a line of values").excludes(as_json);
+  c.footer(
       "Examples:\n"
       "  smelt bench model.tflite --threads 2 --runs 50\n"
       "  smelt bench model.tflite --streams 4 --cpus 0-3\n"
       "  smelt bench model.onnx --dim batch=8 --seconds 5 --profile ops.json\n"
       "  smelt bench model.pte --json > old.json; smelt bench model.pte --compare old.json");
-  c->callback([o, &status] {
+  c.callback([o, &status] {
     take_model(o->model, o->inputs.files);
     status = report(bench(*o));
   });

@@ -1,7 +1,5 @@
 #include "cli/bench_report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -27,7 +25,7 @@ double profile_sum(const std::vector<ProfileEntry>& profile) {
                          [](double sum, const ProfileEntry& e) { return sum + e.micros; });
 }
 
-std::string share(double part, double whole) { return fmt::format("{:.1f} %", 100 * part / std::max(whole, 1e-12)); }
+std::string share(double part, double whole) { return formatted("{:.1f} %", 100 * part / std::max(whole, 1e-12)); }
 
 /// A field of CSV, quoted where it must be.
 std::string csv_field(const std::string& text) {
@@ -91,10 +89,10 @@ TimeStatistics time_statistics(std::vector<double> samples) {
 }
 
 std::string human_time(double ms) {
-  if (ms < 0.001) return fmt::format("{:.1f} ns", ms * 1e6);
-  if (ms < 1) return fmt::format("{:.{}f} us", ms * 1e3, ms < 0.1 ? 2 : 1);
-  if (ms < 1000) return fmt::format("{:.{}f} ms", ms, ms < 100 ? 3 : 1);
-  return fmt::format("{:.2f} s", ms / 1e3);
+  if (ms < 0.001) return formatted("{:.1f} ns", ms * 1e6);
+  if (ms < 1) return formatted("{:.{}f} us", ms * 1e3, ms < 0.1 ? 2 : 1);
+  if (ms < 1000) return formatted("{:.{}f} ms", ms, ms < 100 ? 3 : 1);
+  return formatted("{:.2f} s", ms / 1e3);
 }
 
 double runs_per_second(const Measurement& m) {
@@ -102,7 +100,7 @@ double runs_per_second(const Measurement& m) {
   return 1e3 / time_statistics(m.samples_ms).mean;
 }
 
-nlohmann::json figures_json(const Measurement& m) {
+Json figures_json(const Measurement& m) {
   const TimeStatistics s = time_statistics(m.samples_ms);
   return {{"load_ms", m.load_ms},
           {"first_run_ms", m.first_run_ms},
@@ -120,8 +118,8 @@ nlohmann::json figures_json(const Measurement& m) {
           {"interrupted", m.interrupted}};
 }
 
-nlohmann::json profile_json(const Measurement& m) {
-  nlohmann::json out = nlohmann::json::array();
+Json profile_json(const Measurement& m) {
+  Json out = Json::array();
   for (const ProfileEntry& e : m.profile)
     out.push_back({{"graph", e.graph},
                    {"index", e.index},
@@ -139,9 +137,9 @@ nlohmann::json profile_json(const Measurement& m) {
 std::string profile_csv(const Measurement& m) {
   std::string out = "graph,index,node,op,origin,kernel,output,calls,micros,micros_per_run\n";
   for (const ProfileEntry& e : m.profile)
-    out += fmt::format("{},{},{},{},{},{},{},{},{:.3f},{:.3f}\n", e.graph, e.index, csv_field(e.node), csv_field(e.op),
-                       csv_field(e.origin), csv_field(e.kernel), csv_field(e.output), e.calls, e.micros,
-                       micros_per_run(m, e.micros));
+    out += formatted("{},{},{},{},{},{},{},{},{:.3f},{:.3f}\n", e.graph, e.index, csv_field(e.node), csv_field(e.op),
+                     csv_field(e.origin), csv_field(e.kernel), csv_field(e.output), e.calls, e.micros,
+                     micros_per_run(m, e.micros));
   return out;
 }
 
@@ -154,7 +152,7 @@ void print_profile(const Measurement& m) {
   for (size_t i = 0; i < entries.size() && i < kShownNodes; ++i) {
     const ProfileEntry& e = entries[i];
     nodes.row({graphs ? Cat(e.graph, ":", e.index) : Cat(e.index), operator_of(e), e.kernel, e.output,
-               fmt::format("{:.2f}", micros_per_run(m, e.micros)), share(e.micros, total)});
+               formatted("{:.2f}", micros_per_run(m, e.micros)), share(e.micros, total)});
   }
   say("\n{}", nodes.str({0, 4, 5}));
   if (entries.size() > kShownNodes) say("and {} faster nodes\n", entries.size() - kShownNodes);
@@ -169,22 +167,22 @@ void print_profile(const Measurement& m) {
                    [](const auto& a, const auto& b) { return a.second.second > b.second.second; });
   Table table({"operator", "nodes", "us/run", "share"});
   for (const auto& [name, sum] : operators)
-    table.row({name, Cat(sum.first), fmt::format("{:.2f}", micros_per_run(m, sum.second)), share(sum.second, total)});
+    table.row({name, Cat(sum.first), formatted("{:.2f}", micros_per_run(m, sum.second)), share(sum.second, total)});
   say("\n{}", table.str({1, 2, 3}));
   const double wall = std::accumulate(m.samples_ms.begin(), m.samples_ms.end(), 0.0) * 1e3;
   say("\nnodes {} of {} a run: {}\n", human_time(micros_per_run(m, total) / 1e3),
       human_time(micros_per_run(m, wall) / 1e3), share(total, wall));
 }
 
-nlohmann::json trace_json(const Measurement& m) {
-  nlohmann::json events = nlohmann::json::array();
+Json trace_json(const Measurement& m) {
+  Json events = Json::array();
   events.push_back(
       {{"name", "process_name"}, {"ph", "M"}, {"pid", 1}, {"tid", 1}, {"args", {{"name", "smelt bench"}}}});
   size_t number = 0;
   for (const ProfiledRun& run : m.traced) {
     const double start = run.start_ms * 1e3, wall = run.wall_ms * 1e3;
     const int64_t begin = nanoseconds(start), end = nanoseconds(start + wall);
-    events.push_back(slice_event(Cat("run ", number++), begin, end, 1, 1, nlohmann::json::object()));
+    events.push_back(slice_event(Cat("run ", number++), begin, end, 1, 1, Json::object()));
     const double sum = profile_sum(run.nodes), scale = sum > wall ? wall / sum : 1;
     double at = start;
     for (const ProfileEntry& e : run.nodes) {
@@ -202,17 +200,16 @@ nlohmann::json trace_json(const Measurement& m) {
   return {{"displayTimeUnit", "ms"}, {"traceEvents", events}};
 }
 
-Status print_comparison(const nlohmann::json& old, const TimeStatistics& now, const std::string& label) {
+Status print_comparison(const Json& old, const TimeStatistics& now, const std::string& label) {
   const std::pair<const char*, double> rows[] = {
       {"min", now.min}, {"median", now.median}, {"mean", now.mean}, {"p90", now.p90}, {"p99", now.p99}};
   Table table({"", "before", "now", "ratio"});
   size_t found = 0;
   for (const auto& [name, value] : rows) {
-    const auto it = old.is_object() ? old.find(Cat(name, "_ms")) : old.end();
-    if (it == old.end() || !it->is_number() || it->get<double>() <= 0) continue;
+    const Json* it = old.find(Cat(name, "_ms"));
+    if (!it || !it->is_number() || it->get<double>() <= 0) continue;
     ++found;
-    table.row(
-        {name, human_time(it->get<double>()), human_time(value), fmt::format("{:.3f}", value / it->get<double>())});
+    table.row({name, human_time(it->get<double>()), human_time(value), formatted("{:.3f}", value / it->get<double>())});
   }
   if (found == 0) return InvalidInput(label, ": no figures of `smelt bench --json`");
   say("\n{}", table.str({1, 2, 3}));

@@ -1,10 +1,9 @@
 #pragma once
-
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/inputs.h"
+#include "cli/json.h"
 #include "smelt/model.h"
 
 namespace smelt::cli {
@@ -47,10 +46,10 @@ std::string human_time(double ms);
 double runs_per_second(const Measurement& m);
 
 /// The figures as one object.
-nlohmann::json figures_json(const Measurement& m);
+Json figures_json(const Measurement& m);
 
 /// Time of each node as JSON: rows of `smelt inspect --optimised --nodes`.
-nlohmann::json profile_json(const Measurement& m);
+Json profile_json(const Measurement& m);
 /// profile_json() as CSV with a header.
 std::string profile_csv(const Measurement& m);
 /// The slowest nodes, the time of each operator, and the sum against the measured wall time.
@@ -58,9 +57,9 @@ void print_profile(const Measurement& m);
 
 /// The traced runs in the Trace Event format, which Perfetto and chrome://tracing show: a slice for each run, and
 /// inside it one for each node, laid end to end.
-nlohmann::json trace_json(const Measurement& m);
+Json trace_json(const Measurement& m);
 
 /// Compares with an earlier `bench --json`; `old`: its object. An error when it has no figures.
-Status print_comparison(const nlohmann::json& old, const TimeStatistics& now, const std::string& label);
+Status print_comparison(const Json& old, const TimeStatistics& now, const std::string& label);
 
 }  // namespace smelt::cli

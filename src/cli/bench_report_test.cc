@@ -1,4 +1,5 @@
 #include "cli/bench_report.h"
+#include "cli/json.h"
 
 #include <gtest/gtest.h>
 
@@ -90,7 +91,7 @@ TEST(BenchReport, ComparisonNeedsFigures) {
   const TimeStatistics now = time_statistics({1});
   EXPECT_TRUE(print_comparison({{"median_ms", 2.0}}, now, "old.json").ok());
   EXPECT_FALSE(print_comparison({{"median_ms", "2"}}, now, "old.json").ok());
-  EXPECT_FALSE(print_comparison(nlohmann::json::array(), now, "old.json").ok());
+  EXPECT_FALSE(print_comparison(Json::array(), now, "old.json").ok());
 }
 
 }  // namespace

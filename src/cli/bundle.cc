@@ -1,5 +1,4 @@
 // smelt bundle: a program with test sets in one file.
-#include <fmt/format.h>
 
 #include <memory>
 #include <vector>
@@ -137,30 +136,27 @@ Status write_bundle(const BundleOptions& o) {
 
 }  // namespace
 
-void add_bundle(CLI::App& app, int& status) {
+void add_bundle(Command app, int& status) {
   auto o = std::make_shared<BundleOptions>();
-  CLI::App* c = app.add_subcommand("bundle", "Put a program and its tests in one file");
-  add_model(*c, o->model)->required()->description("ExecuTorch program (of a bundle: the program inside)");
-  c->add_option("--method", o->method, "Method that the tests run (default: the first)")->type_name("NAME");
-  c->add_option("--inputs,--input", o->inputs,
-                "FILE.npy in the method's order; as many again for every further set; default: seeded random values")
-      ->type_name("FILE");
-  auto* expected =
-      c->add_option("--expected", o->expected, "FILE.npy of the outputs that each set must give")->type_name("FILE");
-  c->add_flag("--record", o->record, "Run the method and keep its outputs as the expected ones")->excludes(expected);
-  c->add_flag("--add", o->add, "Keep the test sets of MODEL, a bundle (its attachments are not kept)");
-  c->add_option("--format", o->format, "bp04 or bp08")
-      ->check(one_of({"bp04", "bp08"}))
-      ->type_name("NAME")
-      ->capture_default_str();
-  add_target(*c, o->target);
-  add_data(*c, o->data);
-  c->add_option("-o,--output", o->output, "File to write, - for standard output")->required()->type_name("FILE");
-  c->footer(
+  Command c = app.add_subcommand("bundle", "Put a program and its tests in one file");
+  add_model(c, o->model).required().description("ExecuTorch program (of a bundle: the program inside)");
+  c.add_option("--method", o->method, "Method that the tests run (default: the first)").type_name("NAME");
+  c.add_option("--inputs,--input", o->inputs,
+               "FILE.npy in the method's order; as many again for every further set; default: seeded random values")
+      .type_name("FILE");
+  Option expected =
+      c.add_option("--expected", o->expected, "FILE.npy of the outputs that each set must give").type_name("FILE");
+  c.add_flag("--record", o->record, "Run the method and keep its outputs as the expected ones").excludes(expected);
+  c.add_flag("--add", o->add, "Keep the test sets of MODEL, a bundle (its attachments are not kept)");
+  c.add_option("--format", o->format, "bp04 or bp08").check(one_of({"bp04", "bp08"})).type_name("NAME").default_shown();
+  add_target(c, o->target);
+  add_data(c, o->data);
+  c.add_option("-o,--output", o->output, "File to write, - for standard output").required().type_name("FILE");
+  c.footer(
       "Examples:\n"
       "  smelt bundle program.pte --inputs x.npy --record -o tested.bpte\n"
       "  smelt bundle tested.bpte --add --inputs x2.npy --expected y2.npy -o tested.bpte");
-  c->callback([o, &status] { status = report(write_bundle(*o)); });
+  c.callback([o, &status] { status = report(write_bundle(*o)); });
 }
 
 }  // namespace smelt::cli

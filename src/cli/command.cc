@@ -1,7 +1,6 @@
 #include "cli/command.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <exception>
@@ -14,6 +13,7 @@
 #include "backends/cpu/core/isa.h"
 #include "base/suggest.h"
 #include "cli/common.h"
+#include "cli/help.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
@@ -38,55 +38,6 @@ void Target::apply(SessionOptions& options) const {
                                                   : DeviceStorage::kAuto;
 }
 
-void add_target(CLI::App& command, Target& target) {
-  std::vector<std::string> names{BackendKind::kReference.name()};
-  for (const Backend* b : all_backends()) names.emplace_back(b->name());
-  command.add_option("--backend", target.backend, fmt::format("{}", fmt::join(names, ", ")))
-      ->check(one_of(names))
-      ->type_name("NAME")
-      ->capture_default_str();
-  CLI::Option* device = command
-                            .add_option("--device", target.device,
-                                        "Number of the Vulkan device in `smelt devices` (default: the best one)")
-                            ->check(at_least_zero())
-                            ->type_name("N");
-  CLI::Option* storage =
-      command
-          .add_option("--device-storage", target.storage,
-                      "Storage of tensors on a Vulkan device: buffer, texture, or auto (what the model asks for on a "
-                      "GPU, else what suits the device)")
-          ->check(one_of({"auto", "buffer", "texture"}))
-          ->type_name("KIND")
-          ->capture_default_str();
-  CLI::Option* fp16 =
-      command.add_flag("--fp16", target.fp16,
-                       "Compute convolutions and matrix products in float16 on Vulkan devices with 16-bit arithmetic, "
-                       "weights and textures too: faster, results within about 1 %");
-  CLI::Option* bf16 = command.add_flag(
-      "--bf16", target.bf16,
-      "Compute convolutions, attention and products with constant matrices in bfloat16, not float32, on "
-      "processors with AVX-512 BF16 or AMX: at least twice as fast, weights of half the size, results within 1 to "
-      "3 %");
-  command
-      .add_option("--match", target.match,
-                  "Whose integers a quantized TFLite model gives: reference (LiteRT's reference kernels) or "
-                  "litert-xnnpack (LiteRT as it runs by default)")
-      ->check(one_of({"reference", "litert-xnnpack"}))
-      ->type_name("NAME")
-      ->capture_default_str();
-  command.add_flag("--deterministic", target.deterministic,
-                   "Give the same bits for every number of threads and every position in a batch");
-  command.add_flag("--strict-types", target.strict_types,
-                   "Keep values between nodes in the file's element types: the CPU computes on with float16 values in "
-                   "float32 otherwise");
-  command.parse_complete_callback([device, storage, fp16, bf16, &target] {
-    for (const CLI::Option* option : {device, storage, fp16})
-      if (option->count() > 0 && target.backend != "vulkan")
-        throw CLI::RequiresError(option->get_name(), "--backend vulkan");
-    if (bf16->count() > 0 && target.backend != "cpu") throw CLI::RequiresError(bf16->get_name(), "--backend cpu");
-  });
-}
-
 namespace {
 
 std::vector<std::string> command_names(const CLI::App& app) {
@@ -104,7 +55,7 @@ std::string suggestion(const CLI::App& command) {
   for (const std::string& argument : command.remaining(true)) {
     if (!argument.starts_with("-")) continue;
     const std::string near = nearest(argument.substr(0, argument.find('=')), flags);
-    if (!near.empty()) return fmt::format("did you mean '{}'? ", near);
+    if (!near.empty()) return formatted("did you mean '{}'? ", near);
   }
   return "";
 }
@@ -115,7 +66,7 @@ std::string usage_message(const CLI::App* app, const CLI::Error& e) {
     command += " " + sub->get_name();
     if (dynamic_cast<const CLI::ExtrasError*>(&e)) hint = suggestion(*sub);
   }
-  return fmt::format("{}{}\n{}`{} --help` says more.\n", fault_prefix(), printable(e.what()), hint, command);
+  return formatted("{}{}\n{}`{} --help` says more.\n", fault_prefix(), printable(e.what()), hint, command);
 }
 
 /// Says which commands there are when the first argument is neither one of them nor an option.
@@ -126,9 +77,8 @@ bool names_a_command(const CLI::App& app, const std::vector<std::string>& argume
     const std::string& first = arguments[0];
     if (first.starts_with("-") || std::find(names.begin(), names.end(), first) != names.end()) return true;
     std::error_code ec;
-    message = std::filesystem::exists(first, ec)
-                  ? fmt::format("no command is '{0}'; `smelt run {0}` runs a model", first)
-                  : not_among("command", first, names);
+    message = std::filesystem::exists(first, ec) ? formatted("no command is '{0}'; `smelt run {0}` runs a model", first)
+                                                 : not_among("command", first, names);
   }
   complain(message);
   put_error("`smelt --help` says more.\n");
@@ -178,16 +128,17 @@ int run_command_line(int argc, char** argv) {
         "  smelt verify model.bpte\n"
         "Exit status: 0 done, 1 the model or input is at fault, 2 wrong usage,\n"
         "3 a verification did not match.");
-    add_run(app, status);
-    add_inspect(app, status);
-    add_bench(app, status);
-    add_explain(app, status);
-    add_diff(app, status);
-    add_verify(app, status);
-    add_bundle(app, status);
-    add_convert(app, status);
-    add_devices(app, status);
-    add_completion(app, status);
+    const Command root(&app);
+    add_run(root, status);
+    add_inspect(root, status);
+    add_bench(root, status);
+    add_explain(root, status);
+    add_diff(root, status);
+    add_verify(root, status);
+    add_bundle(root, status);
+    add_convert(root, status);
+    add_devices(root, status);
+    add_completion(root, status);
     status = parse_and_run(app, status, arguments_of(argc, argv));
   } catch (const std::bad_alloc&) {
     complain("out of memory");

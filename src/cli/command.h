@@ -2,11 +2,8 @@
 
 #include <string>
 
+#include "cli/parser.h"
 #include "smelt/model.h"
-
-namespace CLI {
-class App;
-}
 
 namespace smelt::cli {
 
@@ -38,25 +35,25 @@ struct Limits {
 };
 
 /// The options --limit-memory and --limit-seconds; precondition: `limits` outlives the parsing.
-void add_limits(CLI::App& command, Limits& limits);
+void add_limits(Command command, Limits& limits);
 
 /// The options --backend, --device, --device-storage, --fp16, --bf16, --match, --deterministic and --strict-types;
 /// precondition: `target` outlives the parsing.
-void add_target(CLI::App& command, Target& target);
+void add_target(Command command, Target& target);
 
 /// Runs `smelt ARGUMENTS` (argv[0] is the program's name) and returns its exit status. Prints errors; throws nothing.
 int run_command_line(int argc, char** argv);
 
 // Each adds its subcommand to the application; the callback stores the exit status.
-void add_run(CLI::App& app, int& status);
-void add_inspect(CLI::App& app, int& status);
-void add_bench(CLI::App& app, int& status);
-void add_diff(CLI::App& app, int& status);
-void add_explain(CLI::App& app, int& status);
-void add_verify(CLI::App& app, int& status);
-void add_bundle(CLI::App& app, int& status);
-void add_convert(CLI::App& app, int& status);
-void add_devices(CLI::App& app, int& status);
-void add_completion(CLI::App& app, int& status);  ///< and `man`
+void add_run(Command app, int& status);
+void add_inspect(Command app, int& status);
+void add_bench(Command app, int& status);
+void add_diff(Command app, int& status);
+void add_explain(Command app, int& status);
+void add_verify(Command app, int& status);
+void add_bundle(Command app, int& status);
+void add_convert(Command app, int& status);
+void add_devices(Command app, int& status);
+void add_completion(Command app, int& status);  ///< and `man`
 
 }  // namespace smelt::cli

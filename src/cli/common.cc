@@ -1,10 +1,7 @@
 #include "cli/common.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <thread>
 #include <utility>
@@ -23,8 +20,7 @@ std::string scaled(double value, std::span<const char* const> units) {
     value /= 1000;
     ++u;
   }
-  return u == 0 || value >= 99.95 ? fmt::format("{:.0f} {}", value, units[u])
-                                  : fmt::format("{:.3g} {}", value, units[u]);
+  return u == 0 || value >= 99.95 ? formatted("{:.0f} {}", value, units[u]) : formatted("{:.3g} {}", value, units[u]);
 }
 }  // namespace
 
@@ -72,12 +68,11 @@ Result<Model> load_model(const std::string& path, const LoadOptions& options) {
   return model;
 }
 
-Result<nlohmann::json> read_json(const std::string& path) {
+Result<Json> read_json(const std::string& path) {
   SMELT_ASSIGN(const auto file, MappedFile::open(path));
-  const auto* text = reinterpret_cast<const char*>(file->bytes().data());
-  nlohmann::json out = nlohmann::json::parse(text, text + file->bytes().size(), nullptr, false);
-  if (out.is_discarded()) return InvalidInput(path, ": not JSON");
-  return out;
+  auto out = Json::parse({reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()});
+  if (!out) return InvalidInput(path, ": not JSON");
+  return std::move(*out);
 }
 
 int thread_count(int threads) {

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
+#include "cli/json.h"
 #include "smelt/model.h"
 
 namespace smelt::cli {
@@ -32,7 +32,7 @@ Result<LoadOptions> load_options(std::vector<std::string> data_files, std::vecto
 Result<Model> load_model(const std::string& path, const LoadOptions& options);
 
 /// A file's JSON; an error that names the file when it is none.
-Result<nlohmann::json> read_json(const std::string& path);
+Result<Json> read_json(const std::string& path);
 
 /// The number of threads for --threads: 0 stands for all cores.
 int thread_count(int threads);

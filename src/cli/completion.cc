@@ -1,5 +1,5 @@
 // smelt completion and smelt man: both are written from the definitions of the commands.
-#include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -8,6 +8,7 @@
 
 #include "base/cat.h"
 #include "cli/command.h"
+#include "cli/help.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
@@ -33,10 +34,6 @@ std::vector<std::string> spellings(const CLI::Option& o) {
 bool takes_value(const CLI::Option& o) { return o.get_type_size() != 0; }
 bool takes_file(const CLI::Option& o) { return o.get_type_name() == "FILE"; }
 bool takes_folder(const CLI::Option& o) { return o.get_type_name() == "DIR"; }
-
-std::string joined(const std::vector<std::string>& words, const char* between) {
-  return fmt::format("{}", fmt::join(words, between));
-}
 
 std::string replaced(std::string text, std::string_view what, std::string_view by) {
   for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
@@ -174,25 +171,26 @@ std::string man_page(const CLI::App& app) {
 
 }  // namespace
 
-void add_completion(CLI::App& app, int& status) {
+void add_completion(Command app, int& status) {
   auto shell = std::make_shared<std::string>();
-  CLI::App* c = app.add_subcommand("completion", "Print the completion script of a shell");
-  c->add_option("shell", *shell, "bash, zsh or fish")
-      ->required()
-      ->check(one_of({"bash", "zsh", "fish"}))
-      ->type_name("SHELL");
-  c->footer(
+  Command c = app.add_subcommand("completion", "Print the completion script of a shell");
+  c.add_option("shell", *shell, "bash, zsh or fish")
+      .required()
+      .check(one_of({"bash", "zsh", "fish"}))
+      .type_name("SHELL");
+  c.footer(
       "Examples:\n"
       "  smelt completion bash > ~/.local/share/bash-completion/completions/smelt\n"
       "  smelt completion fish > ~/.config/fish/completions/smelt.fish");
-  c->callback([&app, shell, &status] {
-    put(*shell == "bash" ? bash_script(app) : *shell == "zsh" ? zsh_script(app) : fish_script(app));
+  c.callback([app, shell, &status] {
+    const CLI::App& all = *app.raw();
+    put(*shell == "bash" ? bash_script(all) : *shell == "zsh" ? zsh_script(all) : fish_script(all));
     status = kDone;
   });
-  CLI::App* man = app.add_subcommand("man", "Print the manual page");
-  man->footer("Examples:\n  smelt man | man -l -");
-  man->callback([&app, &status] {
-    put(man_page(app));
+  Command man = app.add_subcommand("man", "Print the manual page");
+  man.footer("Examples:\n  smelt man | man -l -");
+  man.callback([app, &status] {
+    put(man_page(*app.raw()));
     status = kDone;
   });
 }

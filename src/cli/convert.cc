@@ -1,8 +1,6 @@
 // smelt convert: a model in another format.
 #include "convert/convert.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -206,54 +204,54 @@ Status run_convert(ConvertCommand& o) {
 
 }  // namespace
 
-void add_convert(CLI::App& app, int& status) {
+void add_convert(Command app, int& status) {
   auto o = std::make_shared<ConvertCommand>();
-  CLI::App* c = app.add_subcommand("convert", "Write a model in another format");
-  add_model(*c, o->model)->required();
-  c->add_option("OUT", o->output, "File to write, - for standard output")->required()->type_name("FILE");
+  Command c = app.add_subcommand("convert", "Write a model in another format");
+  add_model(c, o->model).required();
+  c.add_option("OUT", o->output, "File to write, - for standard output").required().type_name("FILE");
   std::vector<std::string> names;
   for (const formats::Writer* w : formats::all_writers()) names.emplace_back(w->name);
-  c->add_option("--to", o->to, "Format (default: by the suffix of OUT)")->check(one_of(names))->type_name("NAME");
-  c->add_option("--method", o->options.method, "Method to write (default: the first)")->type_name("NAME");
-  c->add_option("--opset", o->options.write.opset,
-                "ONNX: opset, from 13 (default: the first that is enough, at least 17)")
-      ->check(between(1, 1000))
-      ->type_name("N");
-  c->add_option("--delegate", o->options.write.delegate, "ExecuTorch: xnnpack or none")
-      ->check(one_of({"xnnpack", "none"}))
-      ->type_name("NAME");
-  c->add_option("--shape", o->shapes, "NAME=1x128, or 1x128 for the only input: sizes of open dimensions")
-      ->type_name("SHAPE")
-      ->allow_extra_args(false);
-  c->add_flag("--fp16-weights", o->options.write.float16_weights, "Store float32 constants as float16");
-  c->add_flag("--simplify", o->options.simplify, "Write the optimised graph: constants folded, operators fused");
+  c.add_option("--to", o->to, "Format (default: by the suffix of OUT)").check(one_of(names)).type_name("NAME");
+  c.add_option("--method", o->options.method, "Method to write (default: the first)").type_name("NAME");
+  c.add_option("--opset", o->options.write.opset,
+               "ONNX: opset, from 13 (default: the first that is enough, at least 17)")
+      .check(between(1, 1000))
+      .type_name("N");
+  c.add_option("--delegate", o->options.write.delegate, "ExecuTorch: xnnpack or none")
+      .check(one_of({"xnnpack", "none"}))
+      .type_name("NAME");
+  c.add_option("--shape", o->shapes, "NAME=1x128, or 1x128 for the only input: sizes of open dimensions")
+      .type_name("SHAPE")
+      .one_value();
+  c.add_flag("--fp16-weights", o->options.write.float16_weights, "Store float32 constants as float16");
+  c.add_flag("--simplify", o->options.simplify, "Write the optimised graph: constants folded, operators fused");
   convert::QuantizeOptions& q = o->options.quantization;
-  auto* calibrate =
-      c->add_option("--calibrate", o->calibrate,
-                    "Inputs to measure ranges with: a folder of .npy files, images or folders of N.npy, or "
-                    "a number of random ones")
-          ->type_name("FOLDER|N");
-  auto* int8 =
-      c->add_flag("--int8", q.int8, "Quantize to int8, weights by channel; needs --calibrate")->needs(calibrate);
-  c->add_option("--range", o->range_rule, "Ranges of --int8: minmax, percentile or entropy")
-      ->check(one_of({"minmax", "percentile", "entropy"}))
-      ->type_name("RULE")
-      ->capture_default_str()
-      ->needs(int8);
-  c->add_option("--int4-weights", q.int4_block, "Quantize matrices to int4 with a scale for each BLOCK weights")
-      ->check(one_of({"16", "32", "64", "128", "256"}))
-      ->type_name("BLOCK");
-  c->add_option("--keep-float", q.keep_float, "Part of the name of nodes or operators that are not quantized")
-      ->type_name("TEXT")
-      ->allow_extra_args(false);
-  add_data(*c, o->data);
-  add_tolerate(*c, o->tolerate);
-  c->footer(
+  Option calibrate =
+      c.add_option("--calibrate", o->calibrate,
+                   "Inputs to measure ranges with: a folder of .npy files, images or folders of N.npy, or "
+                   "a number of random ones")
+          .type_name("FOLDER|N");
+  Option int8 =
+      c.add_flag("--int8", q.int8, "Quantize to int8, weights by channel; needs --calibrate").needs(calibrate);
+  c.add_option("--range", o->range_rule, "Ranges of --int8: minmax, percentile or entropy")
+      .check(one_of({"minmax", "percentile", "entropy"}))
+      .type_name("RULE")
+      .default_shown()
+      .needs(int8);
+  c.add_option("--int4-weights", q.int4_block, "Quantize matrices to int4 with a scale for each BLOCK weights")
+      .check(one_of({"16", "32", "64", "128", "256"}))
+      .type_name("BLOCK");
+  c.add_option("--keep-float", q.keep_float, "Part of the name of nodes or operators that are not quantized")
+      .type_name("TEXT")
+      .one_value();
+  add_data(c, o->data);
+  add_tolerate(c, o->tolerate);
+  c.footer(
       "Examples:\n"
       "  smelt convert model.tflite model.onnx\n"
       "  smelt convert model.pte model.onnx --shape tokens=1x128 --simplify\n"
       "  smelt convert model.onnx model_int8.onnx --int8 --calibrate images/");
-  c->callback([o, &status] { status = report(run_convert(*o)); });
+  c.callback([o, &status] { status = report(run_convert(*o)); });
 }
 
 }  // namespace smelt::cli

@@ -1,8 +1,4 @@
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "backends/cpu/core/isa.h"
@@ -10,12 +6,11 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/common.h"
+#include "cli/json.h"
 #include "cli/output.h"
 
 namespace smelt::cli {
 namespace {
-
-using nlohmann::json;
 
 std::string features(const vulkan::DeviceInfo& d) {
   std::string out;
@@ -35,10 +30,10 @@ std::string features(const vulkan::DeviceInfo& d) {
 }
 
 /// [m, n, k], or null.
-json matrix(const std::optional<vulkan::MatrixSize>& size) { return size ? json{size->m, size->n, size->k} : json(); }
+Json matrix(const std::optional<vulkan::MatrixSize>& size) { return size ? Json{size->m, size->n, size->k} : Json(); }
 
 void print_json(const Result<std::vector<vulkan::DeviceInfo>>& found) {
-  json list = json::array();
+  Json list = Json::array();
   if (found.ok())
     for (const vulkan::DeviceInfo& d : *found)
       list.push_back({{"index", d.index},
@@ -60,9 +55,9 @@ void print_json(const Result<std::vector<vulkan::DeviceInfo>>& found) {
                       {"int64", d.int64},
                       {"float64", d.float64},
                       {"unified_memory", d.unified_memory}});
-  json levels = json::array();
+  Json levels = Json::array();
   for (const Isa isa : named_isas()) levels.push_back(to_string(isa));
-  json out = {{"cpu",
+  Json out = {{"cpu",
                {{"isa", to_string(active_isa())},
                 {"levels", std::move(levels)},
                 {"threads", std::thread::hardware_concurrency()}}},
@@ -87,12 +82,12 @@ void print_text(const Result<std::vector<vulkan::DeviceInfo>>& found) {
 
 }  // namespace
 
-void add_devices(CLI::App& app, int& status) {
+void add_devices(Command app, int& status) {
   auto as_json = std::make_shared<bool>(false);
-  CLI::App* c = app.add_subcommand("devices", "List devices");
-  c->add_flag("-j,--json", *as_json, "One JSON object");
-  c->footer("Examples:\n  smelt devices\n  smelt run model.onnx --backend vulkan --device 1");
-  c->callback([as_json, &status] {
+  Command c = app.add_subcommand("devices", "List devices");
+  c.add_flag("-j,--json", *as_json, "One JSON object");
+  c.footer("Examples:\n  smelt devices\n  smelt run model.onnx --backend vulkan --device 1");
+  c.callback([as_json, &status] {
     if (!selected_isa().ok()) {
       status = report(selected_isa().error());
       return;

@@ -1,6 +1,3 @@
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <memory>
 
@@ -92,58 +89,55 @@ Result<int> diff(const DiffOptions& o) {
   SMELT_ASSIGN(const Comparison comparison, compare(*first, *second, draws, options));
   const DiffResult result{comparison.swapped ? *second : *first, comparison.swapped ? *first : *second, comparison};
   if (!o.html.empty()) SMELT_TRY(write_result(o.html, {diff_page(result)}));
-  if (!o.json.empty())
-    SMELT_TRY(
-        write_result(o.json, {diff_json(result).dump(1, ' ', false, nlohmann::json::error_handler_t::replace), "\n"}));
+  if (!o.json.empty()) SMELT_TRY(write_result(o.json, {diff_json(result).dump(1), "\n"}));
   if (o.json != "-" && o.html != "-") print_diff(result);
   return static_cast<int>(comparison.differ() ? kMismatch : kDone);
 }
 
 }  // namespace
 
-void add_diff(CLI::App& app, int& status) {
+void add_diff(Command app, int& status) {
   auto o = std::make_shared<DiffOptions>();
-  CLI::App* c = app.add_subcommand("diff", "Find the layer where two models, or two runs of a model, part");
-  c->add_option("FIRST", o->first,
-                "Model, or MODEL@WHERE: reference, cpu, a level of the CPU's kernels (avx2), vulkan, onnxruntime, "
-                "litert, executorch; without @ the graph as the file has it")
-      ->required();
-  c->add_option("SECOND", o->second, "Likewise")->required();
-  CLI::Option* inputs = add_inputs(*c, o->inputs);
+  Command c = app.add_subcommand("diff", "Find the layer where two models, or two runs of a model, part");
+  c.add_option("FIRST", o->first,
+               "Model, or MODEL@WHERE: reference, cpu, a level of the CPU's kernels (avx2), vulkan, onnxruntime, "
+               "litert, executorch; without @ the graph as the file has it")
+      .required();
+  c.add_option("SECOND", o->second, "Likewise").required();
+  Option inputs = add_inputs(c, o->inputs);
   std::vector<std::string> names;
   for (const DrawKind& d : kDraws) names.emplace_back(d.name);
-  c->add_option("--draws", o->draws, fmt::format("Kinds of made-up inputs: {} (default: all)", fmt::join(names, ", ")))
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(one_of(names))
-      ->excludes(inputs)
-      ->type_name("KIND");
-  c->add_option("--rtol", o->rtol,
-                "Tolerated error of a layer: root mean square of the differences over that of the values (default: by "
-                "element type)")
-      ->check(at_least_zero())
-      ->type_name("X");
-  c->add_option("--atol", o->atol, "Root mean square of differences that is always tolerated")
-      ->check(at_least_zero())
-      ->type_name("X");
-  c->add_flag("--quant", o->quant,
-              "FIRST is a float model, SECOND its quantized twin: what each layer's quantization costs");
-  CLI::Option* html =
-      c->add_option("--html", o->html, "Write a page with both graphs, coloured by error")->type_name("FILE");
-  c->get_option("--quant")->excludes(html);
-  c->add_option("--json", o->json, "Write everything as one JSON object (-: to standard output)")->type_name("FILE");
-  c->add_flag("--strict-types", o->strict_types, "Keep float16 values between nodes in float16");
-  c->add_option("--method", o->method, "Method of a program")->type_name("NAME");
-  add_threads(*c, o->threads);
-  add_data(*c, o->data);
-  add_tolerate(*c, o->tolerate);
-  add_seed(*c, o->inputs.seed);
-  c->footer(
+  c.add_option("--draws", o->draws, formatted("Kinds of made-up inputs: {} (default: all)", joined(names, ", ")))
+      .delimiter(',')
+      .one_value()
+      .check(one_of(names))
+      .excludes(inputs)
+      .type_name("KIND");
+  c.add_option("--rtol", o->rtol,
+               "Tolerated error of a layer: root mean square of the differences over that of the values (default: by "
+               "element type)")
+      .check(at_least_zero())
+      .type_name("X");
+  c.add_option("--atol", o->atol, "Root mean square of differences that is always tolerated")
+      .check(at_least_zero())
+      .type_name("X");
+  c.add_flag("--quant", o->quant,
+             "FIRST is a float model, SECOND its quantized twin: what each layer's quantization costs");
+  Option html = c.add_option("--html", o->html, "Write a page with both graphs, coloured by error").type_name("FILE");
+  c.option("--quant").excludes(html);
+  c.add_option("--json", o->json, "Write everything as one JSON object (-: to standard output)").type_name("FILE");
+  c.add_flag("--strict-types", o->strict_types, "Keep float16 values between nodes in float16");
+  c.add_option("--method", o->method, "Method of a program").type_name("NAME");
+  add_threads(c, o->threads);
+  add_data(c, o->data);
+  add_tolerate(c, o->tolerate);
+  add_seed(c, o->inputs.seed);
+  c.footer(
       "Examples:\n  smelt diff model.onnx model.tflite\n  smelt diff model.onnx model.onnx@onnxruntime --html "
       "diff.html\n"
       "  smelt diff model.tflite@cpu model.tflite@vulkan\n  smelt diff float.onnx int8.onnx --quant\n"
       "Exit status 3: they differ beyond the tolerance.");
-  c->callback([o, &status] {
+  c.callback([o, &status] {
     auto result = diff(*o);
     status = result.ok() ? *result : report(result.error());
   });

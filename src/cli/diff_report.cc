@@ -1,7 +1,5 @@
 #include "cli/diff_report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -15,15 +13,13 @@ extern const char* const kDiffPage;  // diff_page.html, embedded by the build
 
 namespace {
 
-using nlohmann::json;
-
-json figure_json(double v) {
+Json figure_json(double v) {
   if (std::isnan(v)) return "NaN";
   if (std::isinf(v)) return v > 0 ? "Infinity" : "-Infinity";
   return v;
 }
 
-json discrepancy_json(const Discrepancy& d, double excess, const std::string& draw) {
+Json discrepancy_json(const Discrepancy& d, double excess, const std::string& draw) {
   return {{"relative", figure_json(d.relative())},
           {"rms", figure_json(d.rms)},
           {"max_abs", figure_json(d.max_abs)},
@@ -36,7 +32,7 @@ json discrepancy_json(const Discrepancy& d, double excess, const std::string& dr
           {"inputs", draw}};
 }
 
-json histogram_json(const Histogram& h) {
+Json histogram_json(const Histogram& h) {
   return {{"low", figure_json(h.low)}, {"high", figure_json(h.high)}, {"counts", h.counts}};
 }
 
@@ -45,9 +41,9 @@ std::string value_name(const Graph& g, ValueId id) {
   return name.empty() ? Cat("%", id) : name;
 }
 
-json value_comparison_json(const DiffResult& r, const ValueComparison& v, const std::vector<int>& first_makers,
+Json value_comparison_json(const DiffResult& r, const ValueComparison& v, const std::vector<int>& first_makers,
                            const std::vector<int>& makers) {
-  json out = {{"name", value_name(r.second.graph(), v.second)},
+  Json out = {{"name", value_name(r.second.graph(), v.second)},
               {"first_name", value_name(r.first.graph(), v.pair.first)},
               {"node", makers[static_cast<size_t>(v.second)]},
               {"first_node", first_makers[static_cast<size_t>(v.pair.first)]},
@@ -61,8 +57,8 @@ json value_comparison_json(const DiffResult& r, const ValueComparison& v, const 
   return out;
 }
 
-json nodes_json(const Graph& g, const std::vector<int>& nodes) {
-  json out = json::array();
+Json nodes_json(const Graph& g, const std::vector<int>& nodes) {
+  Json out = Json::array();
   for (const int k : nodes) out.push_back({{"node", k}, {"title", title(g, g.nodes[static_cast<size_t>(k)])}});
   return out;
 }
@@ -75,15 +71,15 @@ std::string titles(const Graph& g, const std::vector<int>& nodes) {
 
 std::string relative_text(const Discrepancy& d) {
   if (!d.comparable) return d.problem;
-  if (d.mismatched > 0) return fmt::format("{} not finite alike", d.mismatched);
-  return fmt::format("{:.3g}", d.relative());
+  if (d.mismatched > 0) return formatted("{} not finite alike", d.mismatched);
+  return formatted("{:.3g}", d.relative());
 }
 
 /// A graph as the page draws it.
-json page_graph(const Graph& g) {
-  json nodes = json::array();
+Json page_graph(const Graph& g) {
+  Json nodes = Json::array();
   for (const Node& n : g.nodes) {
-    json in = json::array();
+    Json in = Json::array();
     for (const ValueId id : n.inputs)
       if (id != kNoValue && !g.value(id).constant) in.push_back(id);
     nodes.push_back({{"title", title(g, n)},
@@ -100,7 +96,7 @@ void print_departure(const DiffResult& r) {
   const Blame& b = *c.blame;
   const Graph& g = b.in_first ? r.first.graph() : r.second.graph();
   say("departs first at {}{}\n", printable(title(g, g.nodes[static_cast<size_t>(b.node)])),
-      b.in_first ? fmt::format(", which {} lacks", r.second.label()) : "");
+      b.in_first ? formatted(", which {} lacks", r.second.label()) : "");
   if (v.has_own)
     say("  own error {} (inputs: {}), whole error {}\n", relative_text(v.own), v.own_draw, relative_text(v.total));
   else
@@ -122,12 +118,12 @@ void add_row(Table& table, const DiffResult& r, const ValueComparison& v, const 
 
 }  // namespace
 
-json diff_json(const DiffResult& r) {
+Json diff_json(const DiffResult& r) {
   const Comparison& c = r.comparison;
   const auto first_makers = producers(r.first.graph()), makers = producers(r.second.graph());
-  json values = json::array();
+  Json values = Json::array();
   for (const ValueComparison& v : c.values) values.push_back(value_comparison_json(r, v, first_makers, makers));
-  json out = {{"first", r.first.label()}, {"second", r.second.label()},
+  Json out = {{"first", r.first.label()}, {"second", r.second.label()},
               {"differ", c.differ()},     {"outputs_differ", c.outputs_differ},
               {"inputs", c.draws},        {"remarks", c.remarks},
               {"failures", c.failures},   {"unpaired", {{"first", c.unpaired_first}, {"second", c.unpaired_second}}},
@@ -140,7 +136,7 @@ json diff_json(const DiffResult& r) {
                       {"node", b.node},
                       {"graph", b.in_first ? "first" : "second"},
                       {"name", n.name},
-                      {"outputs", json::array()},
+                      {"outputs", Json::array()},
                       {"title", title(g, n)},
                       {"first_nodes", nodes_json(r.first.graph(), b.first)},
                       {"second_nodes", nodes_json(r.second.graph(), b.second)},
@@ -176,10 +172,10 @@ void print_diff(const DiffResult& r) {
 }
 
 std::string diff_page(const DiffResult& r) {
-  json data = diff_json(r);
+  Json data = diff_json(r);
   data["first_graph"] = page_graph(r.first.graph());
   data["second_graph"] = page_graph(r.second.graph());
-  std::string text = data.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text = data.dump();
   for (size_t at = 0; (at = text.find('<', at)) != std::string::npos; at += 6) text.replace(at, 1, "\\u003c");
   std::string page = kDiffPage;
   const std::string mark = "/*DIFF*/null";
@@ -187,8 +183,8 @@ std::string diff_page(const DiffResult& r) {
   return page;
 }
 
-json quantization_json(const Side& real, const Side& quantized, const QuantizationReport& q) {
-  json layers = json::array();
+Json quantization_json(const Side& real, const Side& quantized, const QuantizationReport& q) {
+  Json layers = Json::array();
   for (const QuantizedLayer& l : q.layers) {
     const int k = producers(real.graph())[static_cast<size_t>(l.real)];
     layers.push_back({{"value", value_name(real.graph(), l.real)},
@@ -215,9 +211,9 @@ void print_quantization(const Side& real, const QuantizationReport& q) {
   for (size_t i = 0; i < std::min(q.ranking.size(), kShown); ++i) {
     const QuantizedLayer& l = q.layers[static_cast<size_t>(q.ranking[i])];
     const Node& n = real.graph().nodes[static_cast<size_t>(makers[static_cast<size_t>(l.real)])];
-    table.row({value_name(real.graph(), l.real), n.origin, fmt::format("{:.1f} dB", l.sqnr),
-               fmt::format("{:.1f} dB", l.own_sqnr), fmt::format("{:.2f} %", 100 * l.saturated),
-               fmt::format("{:.2f} %", 100 * l.clipped), fmt::format("{:.3g}", l.remaining)});
+    table.row({value_name(real.graph(), l.real), n.origin, formatted("{:.1f} dB", l.sqnr),
+               formatted("{:.1f} dB", l.own_sqnr), formatted("{:.2f} %", 100 * l.saturated),
+               formatted("{:.2f} %", 100 * l.clipped), formatted("{:.3g}", l.remaining)});
   }
   put(table.str({2, 3, 4, 5, 6}, 50));
   if (q.unpaired > 0) say("{} values of the quantized model go with none of the float model\n", q.unpaired);

@@ -1,8 +1,7 @@
 #pragma once
-
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "cli/json.h"
 #include "compare/compare.h"
 #include "compare/quantization.h"
 
@@ -16,13 +15,13 @@ struct DiffResult {
 };
 
 /// Everything that was measured, as docs/schemas/diff.json says.
-nlohmann::json diff_json(const DiffResult& result);
+Json diff_json(const DiffResult& result);
 /// What departs first, why, further layers with an error of their own, and the outputs.
 void print_diff(const DiffResult& result);
 /// A page of its own that shows both graphs side by side, coloured by error. Precondition: histograms were made.
 std::string diff_page(const DiffResult& result);
 
-nlohmann::json quantization_json(const Side& real, const Side& quantized, const QuantizationReport& report);
+Json quantization_json(const Side& real, const Side& quantized, const QuantizationReport& report);
 void print_quantization(const Side& real, const QuantizationReport& report);
 
 }  // namespace smelt::cli

@@ -1,6 +1,4 @@
 #include "cli/dimensions.h"
-
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <optional>
 
@@ -56,17 +54,17 @@ std::vector<std::string> symbols_of(const std::vector<Port>& ports) {
 
 }  // namespace
 
-void add_dimensions(CLI::App& command, DimensionOptions& options) {
+void add_dimensions(Command command, DimensionOptions& options) {
   command
       .add_option("--shape", options.shapes,
                   "Shape of an input whose dimensions the model leaves open: NAME=1x128; 1x128 for the only input")
-      ->allow_extra_args(false)
-      ->type_name("NAME=SHAPE");
+      .one_value()
+      .type_name("NAME=SHAPE");
   command
       .add_option("--dim", options.named,
                   "Size of a symbolic dimension in all inputs: seq=128 (without: 1, or its bound)")
-      ->allow_extra_args(false)
-      ->type_name("NAME=N");
+      .one_value()
+      .type_name("NAME=N");
 }
 
 Result<Dimensions> Dimensions::parse(const DimensionOptions& options, const std::vector<Port>& ports) {

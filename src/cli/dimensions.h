@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/parser.h"
 #include "smelt/model.h"
 
 namespace CLI {
@@ -20,7 +21,7 @@ struct DimensionOptions {
 };
 
 /// The options --shape and --dim; precondition: `options` outlives the parsing.
-void add_dimensions(CLI::App& command, DimensionOptions& options);
+void add_dimensions(Command command, DimensionOptions& options);
 
 /// Gives every unknown dimension of a method's inputs a size: from --shape, --dim, another input with the same symbolic
 /// dimension, the input's bound, or 1 as an assumption.

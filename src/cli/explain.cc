@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -10,6 +8,7 @@
 #include "cli/common.h"
 #include "cli/explain_report.h"
 #include "cli/inputs.h"
+#include "cli/json.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/report.h"
@@ -19,8 +18,6 @@
 
 namespace smelt::cli {
 namespace {
-
-using nlohmann::json;
 
 struct ExplainOptions {
   std::string model, method, trace;
@@ -33,29 +30,29 @@ struct ExplainOptions {
 
 using NodesByLocation = std::map<std::string, std::vector<size_t>>;  // location: in the file
 
-std::string location_of(const json& node) {
+std::string location_of(const Json& node) {
   const std::string where = node["where"];
   return where.empty() ? node["name"].get<std::string>() : where;
 }
 
 /// By value, the nodes that read it.
-std::map<int, std::vector<size_t>> readers(const json& nodes) {
+std::map<int, std::vector<size_t>> readers(const Json& nodes) {
   std::map<int, std::vector<size_t>> out;
   for (size_t k = 0; k < nodes.size(); ++k)
-    for (const json& id : nodes[k]["inputs"]) out[id.get<int>()].push_back(k);
+    for (const Json& id : nodes[k]["inputs"]) out[id.get<int>()].push_back(k);
   return out;
 }
 
 /// What became of the nodes of one graph of the file in the graph that runs.
 class Fates {
  public:
-  Fates(const json& file_graph, const json& run_graph)
+  Fates(const Json& file_graph, const Json& run_graph)
       : file_(file_graph["nodes"]), run_(run_graph["nodes"]), readers_(readers(file_)) {
     for (size_t k = 0; k < run_.size(); ++k) by_location_[location_of(run_[k])].push_back(k);
     // A pass that gives a value another form keeps its name.
     std::map<std::string, size_t> names;
     for (size_t k = 0; k < run_.size(); ++k)
-      for (const json& id : run_[k]["outputs"]) {
+      for (const Json& id : run_[k]["outputs"]) {
         if (id.get<int>() < 0) continue;
         made_[id.get<int>()] = k;
         const std::string name = run_graph["values"][id.get<size_t>()]["name"];
@@ -66,7 +63,7 @@ class Fates {
         made_.emplace(static_cast<int>(i), it->second);
   }
   /// {"became": "itself" | "several" | "fused" | "folded" | "removed", "into": [indices of nodes that run]}
-  json of(size_t k) const {
+  Json of(size_t k) const {
     const std::string location = location_of(file_[k]);
     const auto it = location.empty() ? by_location_.end() : by_location_.find(location);
     if (it != by_location_.end()) {
@@ -77,7 +74,7 @@ class Fates {
       const auto& into = same.empty() ? it->second : same;
       return {{"became", into.size() > 1 ? "several" : same.empty() ? "rewritten" : "itself"}, {"into", into}};
     }
-    for (const json& id : file_[k]["outputs"])
+    for (const Json& id : file_[k]["outputs"])
       if (const auto maker = made_.find(id.get<int>()); maker != made_.end())
         return {{"became", "fused"}, {"into", {maker->second}}};
     const std::vector<size_t> into = downstream(k);
@@ -89,11 +86,11 @@ class Fates {
   /// True if all that the node reads is constant.
   bool folded(size_t k) const {
     return std::all_of(file_[k]["inputs"].begin(), file_[k]["inputs"].end(),
-                       [&](const json& id) { return id.get<int>() < 0 || constants_of(k).count(id.get<int>()) > 0; });
+                       [&](const Json& id) { return id.get<int>() < 0 || constants_of(k).count(id.get<int>()) > 0; });
   }
-  static std::set<int> list(const json& ids) {
+  static std::set<int> list(const Json& ids) {
     std::set<int> out;
-    for (const json& id : ids) out.insert(id.get<int>());
+    for (const Json& id : ids) out.insert(id.get<int>());
     return out;
   }
   std::set<int> constants_of(size_t k) const {
@@ -106,7 +103,7 @@ class Fates {
     while (!open.empty()) {
       const size_t k = open.back();
       open.pop_back();
-      for (const json& id : file_[k]["outputs"]) {
+      for (const Json& id : file_[k]["outputs"]) {
         const auto users = readers_.find(id.get<int>());
         if (users == readers_.end()) continue;
         for (const size_t u : users->second) {
@@ -121,22 +118,22 @@ class Fates {
     return {found.begin(), found.end()};
   }
 
-  const json &file_, &run_;
+  const Json &file_, &run_;
   std::map<int, std::vector<size_t>> readers_;
   NodesByLocation by_location_;
   std::map<int, size_t> made_;  ///< by value of the file's graph: the node that makes it
 };
 
 /// Marks nodes of the file's graph whose computed operands are constants, and those operands.
-void mark_constants(json& graph) {
+void mark_constants(Json& graph) {
   std::set<int> constant;
   for (size_t i = 0; i < graph["values"].size(); ++i)
     if (graph["values"][i].contains("constant_bytes")) constant.insert(static_cast<int>(i));
-  for (const json& id : graph["inputs"]) constant.erase(id.get<int>());
-  for (json& n : graph["nodes"]) {
-    json constants = json::array();
+  for (const Json& id : graph["inputs"]) constant.erase(id.get<int>());
+  for (Json& n : graph["nodes"]) {
+    Json constants = Json::array();
     bool all = !n["inputs"].empty();
-    for (const json& id : n["inputs"]) {
+    for (const Json& id : n["inputs"]) {
       if (constant.count(id.get<int>()) > 0)
         constants.push_back(id);
       else
@@ -145,7 +142,7 @@ void mark_constants(json& graph) {
     n["constant_inputs"] = constants;
     n["constant"] = all || n["runs_on"] == "folded";
     if (n["constant"].get<bool>())
-      for (const json& id : n["outputs"]) constant.insert(id.get<int>());
+      for (const Json& id : n["outputs"]) constant.insert(id.get<int>());
   }
 }
 
@@ -175,7 +172,7 @@ std::string refusal(const PlannedEnvironment& env, const Plan& plan, const Step&
 }
 
 /// Runs the plan, adds kernels, reasons and times of its steps to the nodes of `graph`, and lists lifetimes.
-Status add_steps(json& graph, PlannedEnvironment& env, int index, const std::vector<Datum>& inputs,
+Status add_steps(Json& graph, PlannedEnvironment& env, int index, const std::vector<Datum>& inputs,
                  const ExplainOptions& o, StepTrace& trace) {
   env.control.begin(env.options, env.size, inputs);
   for (int i = 0; o.timed && i < o.runs; ++i) {
@@ -187,8 +184,8 @@ Status add_steps(json& graph, PlannedEnvironment& env, int index, const std::vec
   const Graph& g = env.module->graphs[static_cast<size_t>(index)];
   for (const Step& s : plan->steps()) {
     const Node* of = s.part_of ? s.part_of : s.node;
-    json& n = graph["nodes"][static_cast<size_t>(of - g.nodes.data())];
-    json step = {{"op", to_string(s.node->op)}, {"kernel", s.kernel_name()}};
+    Json& n = graph["nodes"][static_cast<size_t>(of - g.nodes.data())];
+    Json step = {{"op", to_string(s.node->op)}, {"kernel", s.kernel_name()}};
     if (s.is<AliasStep>() || s.is<DeviceStep>()) step["kernel"] = "view";
     if (s.is<StateStep>()) step["kernel"] = "state";
     if (s.is<ReferenceStep>() || s.is<DynamicStep>())
@@ -210,17 +207,17 @@ Status add_steps(json& graph, PlannedEnvironment& env, int index, const std::vec
   return Ok();
 }
 
-Result<json> explain_model(const ExplainOptions& o, const Model& model, StepTrace& trace) {
+Result<Json> explain_model(const ExplainOptions& o, const Model& model, StepTrace& trace) {
   SessionOptions on;
   o.target.apply(on);
   on.threads = thread_count(o.threads);
   on.profile = o.timed;
-  SMELT_ASSIGN(json file, describe_model(model, on, o.inputs.dimensions, false));
-  SMELT_ASSIGN(json run, describe_model(model, on, o.inputs.dimensions, true));
+  SMELT_ASSIGN(Json file, describe_model(model, on, o.inputs.dimensions, false));
+  SMELT_ASSIGN(Json run, describe_model(model, on, o.inputs.dimensions, true));
   const Method* method = module_of(model).find_method(o.method);
   if (!method) return InvalidInput("no method '", o.method, "'");
   const auto index = static_cast<size_t>(method->graph);
-  json &from = file["graphs"][index], &to = run["graphs"][index];
+  Json &from = file["graphs"][index], &to = run["graphs"][index];
   mark_constants(from);
   SMELT_ASSIGN(const auto backends, open_backends(on));
   if (!backends.empty()) {
@@ -235,10 +232,10 @@ Result<json> explain_model(const ExplainOptions& o, const Model& model, StepTrac
     if (auto s = add_steps(to, env, method->graph, given, o, trace); !s.ok()) return inputs.explain(s.error());
   }
   const Fates fates(from, to);
-  json nodes = json::array();
+  Json nodes = Json::array();
   for (size_t k = 0; k < from["nodes"].size(); ++k) {
-    const json& n = from["nodes"][k];
-    json fate = fates.of(k);
+    const Json& n = from["nodes"][k];
+    Json fate = fates.of(k);
     if (n["constant"].get<bool>() && fate["became"] != "itself") fate["became"] = "folded";
     nodes.push_back({{"operator", n["origin"]},
                      {"op", n["op"]},
@@ -255,7 +252,7 @@ Status explain(const ExplainOptions& o) {
   if (o.trace == "-") reserve_standard_output();
   SMELT_ASSIGN(const Model model, load_model(o.model, {.data_files = o.data, .tolerate = o.tolerate}));
   StepTrace trace;
-  SMELT_ASSIGN(const json e, explain_model(o, model, trace));
+  SMELT_ASSIGN(const Json e, explain_model(o, model, trace));
   if (!o.trace.empty()) SMELT_TRY(write_result(o.trace, {trace_json(trace).dump(), "\n"}));
   if (o.as_json)
     put_json(e);
@@ -266,29 +263,29 @@ Status explain(const ExplainOptions& o) {
 
 }  // namespace
 
-void add_explain(CLI::App& app, int& status) {
+void add_explain(Command app, int& status) {
   auto o = std::make_shared<ExplainOptions>();
-  CLI::App* c = app.add_subcommand("explain", "Show what became of each node of a file, what runs it and why");
-  add_model(*c, o->model);
-  add_inputs(*c, o->inputs);
-  CLI::Option* timed = c->add_flag("--time", o->timed, "Run the model and show the time of each node");
-  c->add_option("--runs", o->runs, "Number of runs that are timed")
-      ->check(between(1, 100000))
-      ->needs(timed)
-      ->type_name("N")
-      ->capture_default_str();
-  c->add_option("--trace", o->trace,
-                "Write the steps and the lifetimes of values in the arena for chrome://tracing and Perfetto")
-      ->type_name("FILE");
-  c->add_flag("-j,--json", o->as_json, "One JSON object");
-  c->add_option("--method", o->method, "Method of a program")->type_name("NAME");
-  add_threads(*c, o->threads);
-  add_data(*c, o->data);
-  add_tolerate(*c, o->tolerate);
-  add_seed(*c, o->inputs.seed);
-  add_target(*c, o->target);
-  c->footer("Examples:\n  smelt explain model.onnx\n  smelt explain model.pte --time --trace trace.json");
-  c->callback([o, &status] {
+  Command c = app.add_subcommand("explain", "Show what became of each node of a file, what runs it and why");
+  add_model(c, o->model);
+  add_inputs(c, o->inputs);
+  Option timed = c.add_flag("--time", o->timed, "Run the model and show the time of each node");
+  c.add_option("--runs", o->runs, "Number of runs that are timed")
+      .check(between(1, 100000))
+      .needs(timed)
+      .type_name("N")
+      .default_shown();
+  c.add_option("--trace", o->trace,
+               "Write the steps and the lifetimes of values in the arena for chrome://tracing and Perfetto")
+      .type_name("FILE");
+  c.add_flag("-j,--json", o->as_json, "One JSON object");
+  c.add_option("--method", o->method, "Method of a program").type_name("NAME");
+  add_threads(c, o->threads);
+  add_data(c, o->data);
+  add_tolerate(c, o->tolerate);
+  add_seed(c, o->inputs.seed);
+  add_target(c, o->target);
+  c.footer("Examples:\n  smelt explain model.onnx\n  smelt explain model.pte --time --trace trace.json");
+  c.callback([o, &status] {
     take_model(o->model, o->inputs.files);
     status = report(explain(*o));
   });

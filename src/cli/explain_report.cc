@@ -1,7 +1,5 @@
 #include "cli/explain_report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 
@@ -12,31 +10,31 @@
 namespace smelt::cli {
 namespace {
 
-using nlohmann::json;
-
-std::string name_of_node(const json& n) {
+std::string name_of_node(const Json& n) {
   const std::string name = n.value("name", "");
   return name.empty() ? n.value("where", "") : name;
 }
 
 /// Nodes, weights and time of each operator inside a delegate.
-json delegates(const json& file, const json& run, const json& nodes) {
-  json out = json::array();
+Json delegates(const Json& file, const Json& run, const Json& nodes) {
+  Json out = Json::array();
   for (size_t p = 0; p < file["partitions"].size(); ++p) {
-    const json& partition = file["partitions"][p];
+    const Json& partition = file["partitions"][p];
     if (partition["backend"].get<std::string>().empty()) continue;  // what no delegate took
-    json operators = json::object();
-    const auto entry = [&operators](const json& name) -> json& {
-      return operators.emplace(name.get<std::string>(), json{{"count", 0}}).first.value();
+    Json operators = Json::object();
+    const auto entry = [&operators](const Json& name) -> Json& {
+      Json& found = operators[name.get<std::string>()];
+      if (found.is_null()) found = {{"count", 0}};
+      return found;
     };
-    for (const json& n : nodes) {
+    for (const Json& n : nodes) {
       if (n["partition"].get<int>() != static_cast<int>(p)) continue;
-      json& o = entry(n["operator"]);
+      Json& o = entry(n["operator"]);
       o["count"] = o["count"].get<int>() + 1;
     }
-    for (const json& n : run["nodes"]) {
+    for (const Json& n : run["nodes"]) {
       if (n["partition"].get<int>() != static_cast<int>(p)) continue;
-      json& o = entry(n["origin"]);
+      Json& o = entry(n["origin"]);
       o["weights_bytes"] = o.value("weights_bytes", size_t{0}) + n["weights_bytes"].get<size_t>();
       o["moved_bytes"] = o.value("moved_bytes", size_t{0}) + n["moved_bytes"].get<size_t>();
       if (n.contains("micros")) o["micros"] = o.value("micros", 0.0) + n["micros"].get<double>();
@@ -49,29 +47,29 @@ json delegates(const json& file, const json& run, const json& nodes) {
   return out;
 }
 
-std::string became_text(const json& n, const json& steps) {
+std::string became_text(const Json& n, const Json& steps) {
   const std::string became = n["became"];
   if (became == "itself" || n["into"].empty()) return became == "itself" ? "" : became;
   std::string into;
   constexpr size_t kShown = 2;
   for (size_t i = 0; i < std::min<size_t>(n["into"].size(), kShown); ++i)
-    into += fmt::format("{}{}", i > 0 ? ", " : "", n["into"][i].get<size_t>());
+    into += formatted("{}{}", i > 0 ? ", " : "", n["into"][i].get<size_t>());
   if (n["into"].size() > kShown) into += ", ...";
   const std::string op = steps[n["into"][0].get<size_t>()]["op"];
-  return became == "fused" ? fmt::format("fused into {} {}", op, into) : fmt::format("{}: {} {}", became, op, into);
+  return became == "fused" ? formatted("fused into {} {}", op, into) : formatted("{}: {} {}", became, op, into);
 }
 
-std::string kernels(const json& n) {
+std::string kernels(const Json& n) {
   std::string out;
-  for (const json& s : n["steps"]) {
+  for (const Json& s : n["steps"]) {
     const std::string kernel = s["kernel"];
     if (out.find(kernel) == std::string::npos) out += (out.empty() ? "" : " + ") + kernel;
   }
   return out.empty() ? n["runs_on"].get<std::string>() : out;
 }
 
-std::string reasons(const json& n) {
-  for (const json& s : n["steps"]) {
+std::string reasons(const Json& n) {
+  for (const Json& s : n["steps"]) {
     if (s.contains("refused")) return s["refused"];
     if (s.contains("host_reason")) return s["host_reason"];
   }
@@ -108,8 +106,8 @@ StepTrace trace_of(const Plan& plan) {
   return out;
 }
 
-json trace_json(const StepTrace& t) {
-  json events = json::array();
+Json trace_json(const StepTrace& t) {
+  Json events = Json::array();
   std::vector<int64_t> start;  // of each step, and the end of the last, in nanoseconds
   double now = 0;
   for (const StepTrace::Step& s : t.steps) {
@@ -138,15 +136,15 @@ json trace_json(const StepTrace& t) {
   return {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
 }
 
-json explanation(const ExplanationHead& head, const json& file, const json& run, json nodes) {
-  json steps = json::array();
-  for (const json& n : run["nodes"]) {
-    json s = {{"op", n["op"]},
+Json explanation(const ExplanationHead& head, const Json& file, const Json& run, Json nodes) {
+  Json steps = Json::array();
+  for (const Json& n : run["nodes"]) {
+    Json s = {{"op", n["op"]},
               {"operator", n["origin"]},
               {"name", n["name"]},
               {"where", n["where"]},
               {"runs_on", n["runs_on"]},
-              {"steps", n.contains("steps") ? n["steps"] : json::array()},
+              {"steps", n.contains("steps") ? n["steps"] : Json::array()},
               {"multiply_adds", n["multiply_adds"]},
               {"moved_bytes", n["moved_bytes"]},
               {"weights_bytes", n["weights_bytes"]},
@@ -155,7 +153,7 @@ json explanation(const ExplanationHead& head, const json& file, const json& run,
     if (n.contains("micros")) s["micros"] = n["micros"];
     steps.push_back(std::move(s));
   }
-  json out = {{"file", file["file"]},
+  Json out = {{"file", file["file"]},
               {"format", file["format"]},
               {"backend", head.backend},
               {"isa", file["isa"]},
@@ -170,28 +168,28 @@ json explanation(const ExplanationHead& head, const json& file, const json& run,
   return out;
 }
 
-void print_explanation(const json& e) {
+void print_explanation(const Json& e) {
   say("{}: {}, {} nodes in the file, {} run on {} ({})\n\n", printable(e["file"]), e["format"].get<std::string>(),
       e["nodes"].size(), e["runs"].size(), e["backend"].get<std::string>(), e["isa"].get<std::string>());
   if (e.contains("plan_error")) say("no plan: {}\n\n", printable(e["plan_error"]));
   Table file({"#", "operator", "name", "became"});
   for (size_t k = 0; k < e["nodes"].size(); ++k) {
-    const json& n = e["nodes"][k];
-    file.row({fmt::format("{}", k), n["operator"], name_of_node(n), became_text(n, e["runs"])});
+    const Json& n = e["nodes"][k];
+    file.row({formatted("{}", k), n["operator"], name_of_node(n), became_text(n, e["runs"])});
   }
   put(file.str({0}, 50));
   say("\nwhat runs\n");
   const bool timed = e["timed"];
   double total = 0;
-  for (const json& n : e["runs"]) total += n.value("micros", 0.0);
+  for (const Json& n : e["runs"]) total += n.value("micros", 0.0);
   std::vector<std::string> header{"#", "op", "name", "kernel", "MACs", "moved", "weights"};
   if (timed) header.insert(header.end(), {"time", "share"});
   header.emplace_back("why not faster");
   Table runs(header);
   for (size_t k = 0; k < e["runs"].size(); ++k) {
-    const json& n = e["runs"][k];
+    const Json& n = e["runs"][k];
     const auto bytes = [&](const char* key) { return n[key] == 0 ? "" : human_bytes(n[key].get<double>()); };
-    std::vector<std::string> row{fmt::format("{}", k),
+    std::vector<std::string> row{formatted("{}", k),
                                  n["op"],
                                  name_of_node(n),
                                  kernels(n),
@@ -200,27 +198,27 @@ void print_explanation(const json& e) {
                                  bytes("weights_bytes")};
     if (timed) {
       const double t = n.value("micros", 0.0);
-      row.push_back(fmt::format("{:.1f} us", t));
-      row.push_back(total > 0 ? fmt::format("{:.1f} %", 100 * t / total) : "");
+      row.push_back(formatted("{:.1f} us", t));
+      row.push_back(total > 0 ? formatted("{:.1f} %", 100 * t / total) : "");
     }
     row.push_back(reasons(n));
     runs.row(row);
   }
   put(runs.str({0, 4, 5, 6, 7, 8}, 50));
-  for (const json& d : e["delegates"]) {
+  for (const Json& d : e["delegates"]) {
     say("\n{} ({}, {})\n", printable(d["name"]), d["backend"].get<std::string>(),
         human_bytes(d["bytes"].get<double>()));
     Table inside({"operator", "count", "weights", "moved", "time"});
     for (const auto& [op, o] : d["operators"].items())
-      inside.row({op, fmt::format("{}", o["count"].get<int>()), human_bytes(o.value("weights_bytes", 0.0)),
+      inside.row({op, formatted("{}", o["count"].get<int>()), human_bytes(o.value("weights_bytes", 0.0)),
                   human_bytes(o.value("moved_bytes", 0.0)),
-                  o.contains("micros") ? fmt::format("{:.1f} us", o["micros"].get<double>()) : ""});
+                  o.contains("micros") ? formatted("{:.1f} us", o["micros"].get<double>()) : ""});
     put(inside.str({1, 2, 3, 4}, 50));
   }
   if (e.contains("arena_bytes"))
     say("\nactivations {} (lower bound {}), weights {}{}\n", human_bytes(e["arena_bytes"].get<double>()),
         human_bytes(e["arena_lower_bound"].get<double>()), human_bytes(e["weights_bytes"].get<double>()),
-        timed ? fmt::format(", {:.1f} us a run in nodes", total) : "");
+        timed ? formatted(", {:.1f} us a run in nodes", total) : "");
 }
 
 }  // namespace smelt::cli

@@ -1,9 +1,8 @@
 #pragma once
-
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "cli/json.h"
 #include "runtime/plan.h"
 
 namespace smelt::cli {
@@ -26,7 +25,7 @@ StepTrace trace_of(const Plan& plan);
 
 /// The trace in Chrome's format: steps, lifetimes by arena offset, and the bytes in use. Steps without a measured time
 /// last a microsecond.
-nlohmann::json trace_json(const StepTrace& trace);
+Json trace_json(const StepTrace& trace);
 
 struct ExplanationHead {
   std::string backend;
@@ -34,8 +33,7 @@ struct ExplanationHead {
 };
 /// What docs/schemas/explain.json says. `file`: describe_model() of the file; `run`: the graph that runs, with "steps";
 /// `nodes`: those of the file and their fates.
-nlohmann::json explanation(const ExplanationHead& head, const nlohmann::json& file, const nlohmann::json& run,
-                           nlohmann::json nodes);
-void print_explanation(const nlohmann::json& explanation);
+Json explanation(const ExplanationHead& head, const Json& file, const Json& run, Json nodes);
+void print_explanation(const Json& explanation);
 
 }  // namespace smelt::cli

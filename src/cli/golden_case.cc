@@ -1,17 +1,16 @@
 #include "cli/golden_case.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/cat.h"
 #include "base/correlation.h"
 #include "cli/inputs.h"
+#include "cli/json.h"
+#include "cli/output.h"
 #include "cli/values.h"
 #include "tensor/npy.h"
 #include "tensor/numeric.h"
@@ -20,8 +19,6 @@ namespace smelt::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
-
 struct Tolerance {
   double rtol, atol, loose = -1, correlation = 2;
   int64_t steps = 0;
@@ -70,7 +67,7 @@ std::string compare(const Tensor& got, const Tensor& want, const Tolerance& tol)
     if (bad++ == 0) first = i;
   }
   if (bad == 0 || (tol.correlation <= 1 && w.size() > 1 && correlation(g, w) >= tol.correlation)) return "";
-  return fmt::format("{}/{} differ, first at {}: {:.9g}, expected {:.9g}", bad, w.size(), first, g[first], w[first]);
+  return formatted("{}/{} differ, first at {}: {:.9g}, expected {:.9g}", bad, w.size(), first, g[first], w[first]);
 }
 
 /// The N of N.npy; -1: another name.
@@ -94,13 +91,13 @@ std::vector<fs::path> numbered(const fs::path& folder) {
 }
 
 /// The entry `key` where it is of the default's type, else the default.
-std::string entry(const json& info, const char* key, const char* otherwise) {
-  const auto it = info.find(key);
-  return it != info.end() && it->is_string() ? it->get<std::string>() : otherwise;
+std::string entry(const Json& info, const char* key, const char* otherwise) {
+  const Json* it = info.find(key);
+  return it && it->is_string() ? it->get<std::string>() : otherwise;
 }
-double entry(const json& info, const char* key, double otherwise) {
-  const auto it = info.find(key);
-  return it != info.end() && it->is_number() ? it->get<double>() : otherwise;
+double entry(const Json& info, const char* key, double otherwise) {
+  const Json* it = info.find(key);
+  return it && it->is_number() ? it->get<double>() : otherwise;
 }
 
 /// Sub-byte and narrow types as .npy holds them.
@@ -142,7 +139,7 @@ std::string compare_value(const Datum& got, const fs::path& path, const Toleranc
   return "";
 }
 
-Status run_case(const fs::path& folder, const fs::path& model_path, const json& info, LoadOptions load,
+Status run_case(const fs::path& folder, const fs::path& model_path, const Json& info, LoadOptions load,
                 SessionOptions options, const ModelChange& change, std::vector<Datum>& outputs) {
   load.data_files.clear();
   if (std::error_code ec; fs::exists(folder / "model.ptd", ec))
@@ -175,7 +172,8 @@ CaseResult run_golden_case(const fs::path& folder, const LoadOptions& load, cons
                            const CaseTolerance& given_tolerance, const ModelChange& change) {
   using V = CaseResult::Verdict;
   std::ifstream file(folder / "case.json");
-  const json info = json::parse(file, nullptr, false);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const Json info = Json::parse(text).value_or(nullptr);
   if (!info.is_object()) return {V::kFailed, "case.json is not a JSON object"};
   if (info.contains("make_links") || info.contains("symlinks"))
     return {V::kSkipped, "needs links made beside the model"};
@@ -203,9 +201,9 @@ CaseResult run_golden_case(const fs::path& folder, const LoadOptions& load, cons
     tol = {given_tolerance.rtol.value_or(tol.rtol), given_tolerance.atol.value_or(tol.atol), -1, 2, tol.steps};
   tol.steps = given_tolerance.steps.value_or(tol.steps);
   std::vector<int> bf16;
-  if (const auto it = info.find("bf16_outputs"); it != info.end() && it->is_array())
-    for (const json& k : *it)
-      if (k.is_number_integer()) bf16.push_back(k);
+  if (const Json* list = info.find("bf16_outputs"); list && list->is_array())
+    for (const Json& k : *list)
+      if (k.is_integer()) bf16.push_back(k);
   const auto wanted = numbered(folder / "outputs");
   if (wanted.empty()) return {V::kSkipped, "no stored outputs"};
   for (const fs::path& p : wanted) {

@@ -1,7 +1,5 @@
 #include "cli/input_text.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -76,8 +74,8 @@ Result<Tensor> tensor_from_sound(const Sound& sound, const Port& port, const Sha
   SMELT_ASSIGN(Tensor t, Tensor::allocate(port.dtype, shape));
   const int64_t kept = std::min(n, t.elements());
   if (n != t.elements())
-    complain(fmt::format("{}: {} samples at {} Hz, input '{}' takes {}: {}", name, n, sound.rate, port.name,
-                         t.elements(), n > kept ? "the rest is cut" : "silence follows"));
+    complain(formatted("{}: {} samples at {} Hz, input '{}' takes {}: {}", name, n, sound.rate, port.name, t.elements(),
+                       n > kept ? "the rest is cut" : "silence follows"));
   for (int64_t i = 0; i < kept; ++i) {
     const float v = sound.samples[static_cast<size_t>(i)];
     if (port.dtype == DType::kI16)

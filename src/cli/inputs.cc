@@ -1,8 +1,5 @@
 #include "cli/inputs.h"
 
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -34,9 +31,8 @@ std::optional<Fill> parse_fill(const std::string& text) {
   if (out.kind != Fill::Kind::kRange) return out;
   const size_t comma = text.find(',');
   if (!text.starts_with("range:") || comma == std::string::npos) return std::nullopt;
-  if (!CLI::detail::lexical_cast(text.substr(6, comma - 6), out.low) ||
-      !CLI::detail::lexical_cast(text.substr(comma + 1), out.high) || !(out.low <= out.high) || std::isinf(out.low) ||
-      std::isinf(out.high))
+  if (!parse_number(text.substr(6, comma - 6), out.low) || !parse_number(text.substr(comma + 1), out.high) ||
+      !(out.low <= out.high) || std::isinf(out.low) || std::isinf(out.high))
     return std::nullopt;
   return out;
 }
@@ -345,10 +341,10 @@ Error Inputs::explain(const Error& error) const {
   return Error(error.code(), Cat(error.message(), " (assumed: ", assumed, "; --dim and --shape set them)"));
 }
 
-nlohmann::json inputs_json(const std::vector<Port>& ports, const Inputs& inputs) {
-  nlohmann::json out = nlohmann::json::array();
+Json inputs_json(const std::vector<Port>& ports, const Inputs& inputs) {
+  Json out = Json::array();
   for (size_t i = 0; i < inputs.values.size(); ++i) {
-    nlohmann::json entry = {{"name", ports[i].name}, {"source", inputs.origins[i].source}};
+    Json entry = {{"name", ports[i].name}, {"source", inputs.origins[i].source}};
     if (inputs.values[i].is_tensor()) {
       const Tensor& t = inputs.values[i].tensor;
       entry["dtype"] = to_string(t.dtype());
@@ -360,9 +356,9 @@ nlohmann::json inputs_json(const std::vector<Port>& ports, const Inputs& inputs)
   return out;
 }
 
-CLI::Option* add_inputs(CLI::App& command, InputOptions& options) {
+Option add_inputs(Command command, InputOptions& options) {
   options.widen = true;
-  CLI::Option* input =
+  Option input =
       command
           .add_option(
               "--input", options.files,
@@ -370,17 +366,14 @@ CLI::Option* add_inputs(CLI::App& command, InputOptions& options) {
               "raw "
               "elements, - for standard input; a folder N.seq or N.map; 'none' for an absent optional; default: "
               "random values")
-          ->take_all()
-          ->type_name("FILE");
+          .take_all()
+          .type_name("FILE");
   command
       .add_option("--fill", options.fill,
                   "Values of the inputs left out: random, zeros, ones, or range:A,B for random values from A to B")
-      ->check(CLI::Validator(
-          [](std::string& text) {
-            return parse_fill(text) ? std::string() : text + " is not random, zeros, ones or range:A,B";
-          },
-          ""))
-      ->type_name("KIND");
+      .check(text_that([](const std::string& text) { return parse_fill(text).has_value(); },
+                       "not random, zeros, ones or range:A,B"))
+      .type_name("KIND");
   command.add_flag("--quantize", options.quantize, "Quantize float arrays for quantized inputs");
   add_dimensions(command, options.dimensions);
   return input;

@@ -1,10 +1,10 @@
 #pragma once
-
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/dimensions.h"
+#include "cli/json.h"
+#include "cli/parser.h"
 #include "smelt/model.h"
 
 namespace CLI {
@@ -45,11 +45,11 @@ struct Inputs {
 };
 
 /// Name, origin, type and shape of each input.
-nlohmann::json inputs_json(const std::vector<Port>& ports, const Inputs& inputs);
+Json inputs_json(const std::vector<Port>& ports, const Inputs& inputs);
 
 /// The options --input, --shape, --dim, --fill and --quantize; the option --input is returned. `options` outlives the
 /// parsing.
-CLI::Option* add_inputs(CLI::App& command, InputOptions& options);
+Option add_inputs(Command command, InputOptions& options);
 
 /// Inputs of a method. A file is .npy, .npz (arrays by name, or in order), raw elements of the input's type, or "-" for
 /// standard input; a folder is a sequence or a map; "none" is an absent optional. Headers are checked against the model

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -11,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/common.h"
 #include "cli/graphviz.h"
+#include "cli/json.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/page.h"
@@ -19,8 +18,6 @@
 
 namespace smelt::cli {
 namespace {
-
-using nlohmann::json;
 
 struct InspectOptions {
   std::string model, html, profile, node;
@@ -31,9 +28,9 @@ struct InspectOptions {
   bool as_json = false, nodes = false, optimised = false;
 };
 
-double number(const json& j, const char* key) { return j.value(key, 0.0); }
+double number(const Json& j, const char* key) { return j.value(key, 0.0); }
 
-void print_ports(const char* title, const json& ports) {
+void print_ports(const char* title, const Json& ports) {
   if (ports.empty()) return;
   Table table({title, "type"});
   size_t defaults = 0;
@@ -44,40 +41,40 @@ void print_ports(const char* title, const json& ports) {
       continue;
     }
     std::string type = p["type"];
-    if (p.contains("bound")) type += fmt::format(" up to {}", p["bound"].dump());
-    if (p.contains("initial")) type += fmt::format(", {}", p["initial"].get<std::string>());
+    if (p.contains("bound")) type += formatted(" up to {}", p["bound"].dump());
+    if (p.contains("initial")) type += formatted(", {}", p["initial"].get<std::string>());
     if (p.contains("dim_names"))
       for (const auto& d : p["dim_names"])
         if (!d.get<std::string>().empty()) type += " " + d.get<std::string>();
-    if (p.contains("dimensions")) type += fmt::format(", shown for {}", p["dimensions"].get<std::string>());
+    if (p.contains("dimensions")) type += formatted(", shown for {}", p["dimensions"].get<std::string>());
     table.row({p["name"], type});
   }
   put(table.str({}, 70));
-  say("{}\n", defaults > 0 ? fmt::format("and {} with default values\n", defaults) : "");
+  say("{}\n", defaults > 0 ? formatted("and {} with default values\n", defaults) : "");
 }
 
-void print_operators(const json& r) {
-  std::vector<std::pair<std::string, json>> operators;
+void print_operators(const Json& r) {
+  std::vector<std::pair<std::string, Json>> operators;
   for (const auto& [name, entry] : r["operators"].items()) operators.emplace_back(name, entry);
-  std::stable_sort(operators.begin(), operators.end(),
-                   [](const auto& a, const auto& b) { return a.second["count"] > b.second["count"]; });
+  std::stable_sort(operators.begin(), operators.end(), [](const auto& a, const auto& b) {
+    return a.second["count"].template get<int>() > b.second["count"].template get<int>();
+  });
   const double weights = std::max(number(r, "weights_bytes"), 1.0);
   Table table({"operator", "count", "MACs", "weights", "share", "runs on"});
   for (const auto& [name, e] : operators) {
     std::string on;
     for (const auto& [kernel, count] : e["runs_on"].items())
-      on += fmt::format("{}{} x{}", on.empty() ? "" : ", ", kernel, count.get<int>());
+      on += formatted("{}{} x{}", on.empty() ? "" : ", ", kernel, count.get<int>());
     const double bytes = number(e, "weights_bytes");
     const double macs = number(e, "multiply_adds");
-    table.row({name, fmt::format("{}", e["count"].get<int>()), macs > 0 ? human_count(macs) : "",
-               bytes > 0 ? human_bytes(bytes) : "", bytes > 0 ? fmt::format("{:.1f} %", 100 * bytes / weights) : "",
-               on});
+    table.row({name, formatted("{}", e["count"].get<int>()), macs > 0 ? human_count(macs) : "",
+               bytes > 0 ? human_bytes(bytes) : "", bytes > 0 ? formatted("{:.1f} %", 100 * bytes / weights) : "", on});
   }
   put(table.str({1, 2, 3, 4}, 60));
 }
 
 /// What delegates took and what runs outside them.
-void print_partitions(const json& r) {
+void print_partitions(const Json& r) {
   if (r["partitions"].empty()) return;
   Table table({"delegate", "backend", "blob", "nodes", "operators"});
   for (const auto& p : r["partitions"]) {
@@ -86,29 +83,29 @@ void print_partitions(const json& r) {
     std::sort(counts.begin(), counts.end());
     std::string operators;
     for (const auto& [count, name] : counts)
-      operators += fmt::format("{}{} x{}", operators.empty() ? "" : ", ", name, -count);
-    table.row({p["name"], p["backend"], p["bytes"] > 0 ? human_bytes(number(p, "bytes")) : "",
-               fmt::format("{}", p["nodes"].get<int>()), operators});
+      operators += formatted("{}{} x{}", operators.empty() ? "" : ", ", name, -count);
+    table.row({p["name"], p["backend"], number(p, "bytes") > 0 ? human_bytes(number(p, "bytes")) : "",
+               formatted("{}", p["nodes"].get<int>()), operators});
   }
   say("\n{}", table.str({2, 3}, 100));
 }
 
 /// What the bytes of the file are for.
-void print_parts(const json& r) {
+void print_parts(const Json& r) {
   if (r["parts"].empty()) return;
   const double total = std::max(number(r, "file_bytes"), 1.0);
   Table table({"part", "count", "size", "share"});
   for (const auto& p : r["parts"])
-    table.row({p["name"], fmt::format("{}", p["count"].get<size_t>()), human_bytes(number(p, "bytes")),
-               p["outside"].get<bool>() ? "" : fmt::format("{:.1f} %", 100 * number(p, "bytes") / total)});
+    table.row({p["name"], formatted("{}", p["count"].get<size_t>()), human_bytes(number(p, "bytes")),
+               p["outside"].get<bool>() ? "" : formatted("{:.1f} %", 100 * number(p, "bytes") / total)});
   say("\n{}", table.str({1, 2, 3}, 60));
 }
 
 /// The activations of each method: ours, and what the file plans.
-void print_memory(const json& r) {
+void print_memory(const Json& r) {
   say("\n");
   for (const auto& m : r["methods"]) {
-    const std::string label = r["methods"].size() > 1 ? fmt::format("{}: ", printable(m["name"])) : "";
+    const std::string label = r["methods"].size() > 1 ? formatted("{}: ", printable(m["name"])) : "";
     const auto& g = r["graphs"][m["graph"].get<size_t>()];
     if (m.contains("refusal"))
       say("{}can't run\n", label);
@@ -120,22 +117,22 @@ void print_memory(const json& r) {
     if (!m.contains("planned_bytes")) continue;
     std::string buffers;
     for (const auto& bytes : m["planned_bytes"])
-      buffers += fmt::format("{}{}", buffers.empty() ? "" : " + ", human_bytes(bytes.get<double>()));
+      buffers += formatted("{}{}", buffers.empty() ? "" : " + ", human_bytes(bytes.get<double>()));
     say("{}the file plans {}\n", label, buffers);
   }
 }
 
 /// Names of a node's inputs; small constants by their values.
-std::string operands(const json& graph, const json& node) {
+std::string operands(const Json& graph, const Json& node) {
   constexpr size_t kShown = 4;
   std::string out;
-  for (const json& id : node["inputs"]) {
+  for (const Json& id : node["inputs"]) {
     if (!out.empty()) out += ", ";
     if (id.get<int>() < 0) {
       out += "-";
       continue;
     }
-    const json& v = graph["values"][id.get<size_t>()];
+    const Json& v = graph["values"][id.get<size_t>()];
     const bool small = v.contains("constant") && v["constant"].size() <= kShown;
     const std::string name = v["name"];
     out += small          ? v["constant"].size() == 1 ? v["constant"][0].dump() : v["constant"].dump()
@@ -145,12 +142,12 @@ std::string operands(const json& graph, const json& node) {
   return out;
 }
 
-void print_nodes(const json& r) {
+void print_nodes(const Json& r) {
   for (const auto& g : r["graphs"]) {
     say("\ngraph {}\n", printable(g["name"]));
     std::vector<std::string> header{"#", "operator", "graph operator", "output", "MACs", "runs on"};
     const bool device =
-        std::any_of(g["nodes"].begin(), g["nodes"].end(), [](const json& n) { return n.contains("storage"); });
+        std::any_of(g["nodes"].begin(), g["nodes"].end(), [](const Json& n) { return n.contains("storage"); });
     if (device) header.emplace_back("storage");
     if (!r["partitions"].empty()) header.emplace_back("delegate");
     header.emplace_back("inputs");
@@ -175,8 +172,8 @@ void print_nodes(const json& r) {
 }
 
 /// The node that --node names: an index in the first method's graph, or a name in any graph.
-Result<std::pair<size_t, size_t>> find_node(const json& r, const std::string& wanted) {
-  const json& graphs = r["graphs"];
+Result<std::pair<size_t, size_t>> find_node(const Json& r, const std::string& wanted) {
+  const Json& graphs = r["graphs"];
   const size_t first = r["methods"][0]["graph"];
   if (!wanted.empty() && wanted.find_first_not_of("0123456789") == std::string::npos) {
     const size_t count = graphs[first]["nodes"].size();
@@ -193,7 +190,7 @@ Result<std::pair<size_t, size_t>> find_node(const json& r, const std::string& wa
   return InvalidInput(not_among("node", wanted, names));
 }
 
-void print_attributes(const char* title, const json& attributes) {
+void print_attributes(const char* title, const Json& attributes) {
   if (attributes.empty()) return;
   Table table({title, ""});
   for (const auto& [name, value] : attributes.items()) table.row({name, value.dump()});
@@ -201,9 +198,9 @@ void print_attributes(const char* title, const json& attributes) {
 }
 
 /// Everything that the description says about one node.
-void print_node(const json& r, size_t graph, size_t index) {
-  const json& g = r["graphs"][graph];
-  const json& n = g["nodes"][index];
+void print_node(const Json& r, size_t graph, size_t index) {
+  const Json& g = r["graphs"][graph];
+  const Json& n = g["nodes"][index];
   const int part = n["partition"];
   Table facts({Cat("node ", index), n["origin"]});
   const auto fact = [&](const char* name, const std::string& text) {
@@ -224,26 +221,26 @@ void print_node(const json& r, size_t graph, size_t index) {
   for (const char* side : {"inputs", "outputs"}) {
     if (n[side].empty()) continue;
     Table table({side, "type"});
-    for (const json& id : n[side]) {
+    for (const Json& id : n[side]) {
       if (id.get<int>() < 0) {
         table.row({"absent", ""});
         continue;
       }
-      const json& v = g["values"][id.get<size_t>()];
+      const Json& v = g["values"][id.get<size_t>()];
       const std::string name = v["name"];
       table.row({name.empty() ? Cat("%", id.get<int>()) : name,
                  v["type"].get<std::string>() + (v.contains("constant") ? " = " + v["constant"].dump() : "")});
     }
     say("\n{}", table.str({}, 100));
   }
-  print_attributes("attributes in the file", n.value("file_attributes", json::object()));
+  print_attributes("attributes in the file", n.value("file_attributes", Json::object()));
   print_attributes("attributes", n["attributes"]);
 }
 
 /// What runs on the device, and why the rest does not.
-void print_device(const json& graph) {
+void print_device(const Json& graph) {
   if (!graph.contains("device")) return;
-  const json& d = graph["device"];
+  const Json& d = graph["device"];
   std::map<std::string, size_t> host;
   size_t on_host = 0;
   for (const auto& n : graph["nodes"]) {
@@ -261,7 +258,7 @@ void print_device(const json& graph) {
   for (const auto& [what, count] : host) say("  on the host {} x {}\n", count, printable(what));
 }
 
-void print_text(const json& r, bool nodes) {
+void print_text(const Json& r, bool nodes) {
   say("{}: {}, {}, {} node{}, weights {}\n", printable(r["file"]), r["format"].get<std::string>(),
       human_bytes(number(r, "file_bytes")), r["nodes"].get<size_t>(), r["nodes"] == 1 ? "" : "s",
       human_bytes(number(r, "weights_bytes")));
@@ -290,11 +287,11 @@ void print_text(const json& r, bool nodes) {
   if (nodes) print_nodes(r);
 }
 
-void complain_of_unknown(const json& unknown) {
+void complain_of_unknown(const Json& unknown) {
   std::string names;
   for (const auto& [name, count] : unknown.items())
-    names += fmt::format("{}{} x{}", names.empty() ? "" : ", ", name, count.get<int>());
-  complain(fmt::format("no run of this model is possible, nobody implements {}", names));
+    names += formatted("{}{} x{}", names.empty() ? "" : ", ", name, count.get<int>());
+  complain(formatted("no run of this model is possible, nobody implements {}", names));
 }
 
 Status inspect(const InspectOptions& o) {
@@ -307,7 +304,7 @@ Status inspect(const InspectOptions& o) {
   stated.finish(module_of(model));
   SessionOptions on;
   o.target.apply(on);
-  SMELT_ASSIGN(const json r, describe_model(model, on, o.dimensions, o.optimised, nullptr, &stated));
+  SMELT_ASSIGN(const Json r, describe_model(model, on, o.dimensions, o.optimised, nullptr, &stated));
   if (r.contains("unknown_operators")) complain_of_unknown(r["unknown_operators"]);
   if (!o.dot.empty()) SMELT_TRY(write_result(o.dot, {graph_dot(r)}));
   if (!o.html.empty()) {
@@ -332,38 +329,37 @@ Status inspect(const InspectOptions& o) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app, int& status) {
+void add_inspect(Command app, int& status) {
   auto o = std::make_shared<InspectOptions>();
-  CLI::App* c = app.add_subcommand("inspect", "Show a model's operators, types and the kernels that run its nodes");
-  add_model(*c, o->model)->required();
-  CLI::Option* as_json = c->add_flag("-j,--json", o->as_json, "Print everything as one JSON object");
-  CLI::Option* html =
-      c->add_option("--html", o->html, "Write a self-contained page that shows the graph")->type_name("FILE");
-  c->add_option("--profile", o->profile, "Colour the page's nodes by the times of a file of bench --profile")
-      ->type_name("FILE")
-      ->needs(html);
-  CLI::Option* dot = c->add_option("--dot", o->dot, "Write the graph in Graphviz's language")->type_name("FILE");
-  CLI::Option* nodes = c->add_flag("--nodes", o->nodes, "List every node");
-  nodes->excludes(as_json)->excludes(html)->excludes(dot);
-  c->add_option("--node", o->node,
-                "Show one node whole, with its attributes as the file states them: its index, or its name")
-      ->type_name("N|NAME")
-      ->excludes(as_json)
-      ->excludes(html)
-      ->excludes(dot)
-      ->excludes(nodes);
-  add_dimensions(*c, o->dimensions);
-  c->add_flag("--optimised,--optimized", o->optimised,
-              "Show the optimised graph that runs execute instead of the file's: nodes fused, constants folded");
-  add_data(*c, o->data);
-  add_tolerate(*c, o->tolerate);
-  add_custom_operators(*c, o->custom_operators);
-  add_target(*c, o->target);
-  c->footer(
+  Command c = app.add_subcommand("inspect", "Show a model's operators, types and the kernels that run its nodes");
+  add_model(c, o->model).required();
+  Option as_json = c.add_flag("-j,--json", o->as_json, "Print everything as one JSON object");
+  Option html = c.add_option("--html", o->html, "Write a self-contained page that shows the graph").type_name("FILE");
+  c.add_option("--profile", o->profile, "Colour the page's nodes by the times of a file of bench --profile")
+      .type_name("FILE")
+      .needs(html);
+  Option dot = c.add_option("--dot", o->dot, "Write the graph in Graphviz's language").type_name("FILE");
+  Option nodes = c.add_flag("--nodes", o->nodes, "List every node");
+  nodes.excludes(as_json).excludes(html).excludes(dot);
+  c.add_option("--node", o->node,
+               "Show one node whole, with its attributes as the file states them: its index, or its name")
+      .type_name("N|NAME")
+      .excludes(as_json)
+      .excludes(html)
+      .excludes(dot)
+      .excludes(nodes);
+  add_dimensions(c, o->dimensions);
+  c.add_flag("--optimised,--optimized", o->optimised,
+             "Show the optimised graph that runs execute instead of the file's: nodes fused, constants folded");
+  add_data(c, o->data);
+  add_tolerate(c, o->tolerate);
+  add_custom_operators(c, o->custom_operators);
+  add_target(c, o->target);
+  c.footer(
       "Examples:\n  smelt inspect model.tflite --nodes --optimised\n  smelt inspect model.tflite --node 3\n  smelt "
       "inspect model.onnx --html model.html\n  "
       "smelt inspect model.onnx --dot - | dot -Tsvg > model.svg");
-  c->callback([o, &status] { status = report(inspect(*o)); });
+  c.callback([o, &status] { status = report(inspect(*o)); });
 }
 
 }  // namespace smelt::cli

@@ -1,12 +1,11 @@
 #include "cli/onnx_case.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "cli/output.h"
 #include "formats/onnx/test_data.h"
 #include "graph/graph.h"
 #include "runtime/model_access.h"
@@ -51,7 +50,7 @@ std::string mismatch(const Tensor& want, const Tensor& got, const CaseTolerance&
     const bool equal =
         real ? e == g || (std::isnan(e) && std::isnan(g)) || std::fabs(e - g) <= atol + rtol * std::fabs(e)
              : get_int(a, i) == get_int(b, i);
-    if (!equal) return fmt::format("element {} is {:.9g}, {:.9g} expected", i, get_double(b, i), get_double(a, i));
+    if (!equal) return formatted("element {} is {:.9g}, {:.9g} expected", i, get_double(b, i), get_double(a, i));
   }
   return "";
 }

@@ -3,6 +3,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -72,9 +74,15 @@ std::string fault_prefix() { return colours(STDERR_FILENO) ? "\033[1;31msmelt:\0
 
 void complain(std::string message) { put_error(fault_prefix() + printable(std::move(message)) + "\n"); }
 
-void put_json(const nlohmann::json& value) {
-  put(value.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+std::string formatted_of(fmt::string_view format, fmt::format_args args) { return fmt::vformat(format, args); }
+
+std::string joined(const std::vector<std::string>& words, std::string_view between) {
+  std::string out;
+  for (const std::string& word : words) out.append(&word == &words[0] ? "" : between).append(word);
+  return out;
 }
+
+void put_json(const Json& value) { put(value.dump(1) + "\n"); }
 
 void reserve_standard_output() { reserved = true; }
 

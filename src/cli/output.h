@@ -1,15 +1,14 @@
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "cli/json.h"
 #include "smelt/result.h"
 
 namespace smelt::cli {
@@ -19,14 +18,21 @@ void put(std::string_view text);
 /// Writes to standard error; a failure to write there is ignored.
 void put_error(std::string_view text);
 
+/// fmt::vformat(): the one place that compiles it.
+std::string formatted_of(fmt::string_view format, fmt::format_args args);
+template <class... A>
+std::string formatted(fmt::format_string<A...> format, A&&... args) {
+  return formatted_of(format, fmt::make_format_args(args...));
+}
 template <class... A>
 void say(fmt::format_string<A...> format, A&&... args) {
-  put(fmt::format(format, std::forward<A>(args)...));
+  put(formatted_of(format, fmt::make_format_args(args...)));
 }
 template <class... A>
 void warn(fmt::format_string<A...> format, A&&... args) {
-  put_error(fmt::format(format, std::forward<A>(args)...));
+  put_error(formatted_of(format, fmt::make_format_args(args...)));
 }
+std::string joined(const std::vector<std::string>& words, std::string_view between);
 
 /// "smelt: ", in colour where standard error is a terminal and NO_COLOR is not set.
 std::string fault_prefix();
@@ -34,7 +40,7 @@ std::string fault_prefix();
 void complain(std::string message);
 
 /// Prints a JSON value, indented. Text that is not UTF-8 is mended.
-void put_json(const nlohmann::json& value);
+void put_json(const Json& value);
 
 /// Standard output holds a file: put() and say() write to standard error from now on.
 void reserve_standard_output();

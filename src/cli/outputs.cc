@@ -1,8 +1,5 @@
 #include "cli/outputs.h"
 
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -37,8 +34,8 @@ std::string summary(const Tensor& t) {
   if (is_complex(t.dtype())) return "";
   const Statistics s = statistics(t);
   if (s.numbers == 0) return "all NaN";
-  std::string out = fmt::format("min {:.6g}  max {:.6g}  mean {:.6g}", s.min, s.max, s.mean);
-  if (s.numbers < t.elements()) out += fmt::format("  NaN {}", t.elements() - s.numbers);
+  std::string out = formatted("min {:.6g}  max {:.6g}  mean {:.6g}", s.min, s.max, s.mean);
+  if (s.numbers < t.elements()) out += formatted("  NaN {}", t.elements() - s.numbers);
   return out;
 }
 
@@ -85,22 +82,21 @@ void add_entries(std::vector<std::pair<std::string, Tensor>>& to, const std::str
 
 }  // namespace
 
-void add_outputs(CLI::App& command, OutputOptions& o) {
+void add_outputs(Command command, OutputOptions& o) {
   command
       .add_option("--output", o.names,
                   "Output to give, or an intermediate value by its name; may be repeated (default: all outputs)")
-      ->allow_extra_args(false)
-      ->type_name("NAME");
-  CLI::Option* folder =
-      command.add_option("--output-dir", o.folder, "Write the outputs there as 0.npy, 1.npy, ...")->type_name("DIR");
-  command.add_flag("--output-names", o.by_name, "Name the files of --output-dir after the outputs")->needs(folder);
-  command.add_option("--save-npz", o.npz, "Write the outputs by name to one .npz archive")->type_name("FILE");
+      .one_value()
+      .type_name("NAME");
+  Option folder =
+      command.add_option("--output-dir", o.folder, "Write the outputs there as 0.npy, 1.npy, ...").type_name("DIR");
+  command.add_flag("--output-names", o.by_name, "Name the files of --output-dir after the outputs").needs(folder);
+  command.add_option("--save-npz", o.npz, "Write the outputs by name to one .npz archive").type_name("FILE");
   command
       .add_option("--print", o.print, "Values printed of each output: N or all (default: outputs of up to 16 values)")
-      ->check(CLI::Validator(
-          [](std::string& text) { return print_limit(text) ? std::string() : text + " is neither a number nor 'all'"; },
-          ""))
-      ->type_name("N");
+      .check(text_that([](const std::string& text) { return print_limit(text).has_value(); },
+                       "neither a number nor 'all'"))
+      .type_name("N");
   command.add_flag("-j,--json", o.json, "One JSON object");
 }
 
@@ -142,11 +138,11 @@ void print_outputs(const OutputOptions& o, const std::vector<Datum>& outputs, co
   if (!contents.empty()) say("\n{}", contents);
 }
 
-nlohmann::json outputs_json(const OutputOptions& o, const std::vector<Datum>& outputs, const std::vector<Port>& ports) {
+Json outputs_json(const OutputOptions& o, const std::vector<Datum>& outputs, const std::vector<Port>& ports) {
   const int64_t most = o.print.empty() ? kSmall : print_limit(o.print).value_or(kSmall);
-  nlohmann::json out = nlohmann::json::array();
+  Json out = Json::array();
   for (size_t i = 0; i < outputs.size(); ++i) {
-    nlohmann::json entry = value_json(outputs[i], most);
+    Json entry = value_json(outputs[i], most);
     entry["index"] = i;
     entry["name"] = name_of(ports, i);
     out.push_back(std::move(entry));

@@ -1,9 +1,9 @@
 #pragma once
-
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "cli/json.h"
+#include "cli/parser.h"
 #include "smelt/model.h"
 
 namespace CLI {
@@ -21,7 +21,7 @@ struct OutputOptions {
 
 /// The options --output, --output-dir, --output-names, --save-npz, --print and --json; precondition: `options` outlives
 /// the parsing.
-void add_outputs(CLI::App& command, OutputOptions& options);
+void add_outputs(Command command, OutputOptions& options);
 
 /// Writes the files that the options ask for.
 Status save_outputs(const OutputOptions& options, const std::vector<Datum>& outputs, const std::vector<Port>& ports);
@@ -30,7 +30,6 @@ Status save_outputs(const OutputOptions& options, const std::vector<Datum>& outp
 void print_outputs(const OutputOptions& options, const std::vector<Datum>& outputs, const std::vector<Port>& ports);
 
 /// The outputs as a JSON array.
-nlohmann::json outputs_json(const OutputOptions& options, const std::vector<Datum>& outputs,
-                            const std::vector<Port>& ports);
+Json outputs_json(const OutputOptions& options, const std::vector<Datum>& outputs, const std::vector<Port>& ports);
 
 }  // namespace smelt::cli

@@ -13,13 +13,11 @@ extern const char* const kInspectPage;  // the files of page/, embedded by the b
 
 namespace {
 
-using nlohmann::json;
-
 /// A description whose constants have the index of their contents in `constants` as "data".
-Result<json> describe_with_constants(const Model& model, const SessionOptions& on, const DimensionOptions& sizes,
+Result<Json> describe_with_constants(const Model& model, const SessionOptions& on, const DimensionOptions& sizes,
                                      const FileAttributes* stated, bool optimised, ConstantTable& constants) {
   std::shared_ptr<const Module> module;
-  SMELT_ASSIGN(json out, describe_model(model, on, sizes, optimised, &module, stated));
+  SMELT_ASSIGN(Json out, describe_model(model, on, sizes, optimised, &module, stated));
   for (size_t g = 0; g < module->graphs.size(); ++g) {
     const auto& values = module->graphs[g].values;
     for (size_t v = 0; v < values.size(); ++v)
@@ -29,16 +27,16 @@ Result<json> describe_with_constants(const Model& model, const SessionOptions& o
 }
 
 /// Checks that each row of a profile names a node of the optimised description.
-Status check_profile(const json& profile, const json& optimised) {
+Status check_profile(const Json& profile, const Json& optimised) {
   if (!profile.is_array()) return InvalidInput("the profile is no list of nodes, as bench --profile writes it");
   for (size_t i = 0; i < profile.size(); ++i) {
-    const json& row = profile[i];
-    const bool whole = row.is_object() && row.value("graph", json()).is_number_unsigned() &&
-                       row.value("index", json()).is_number_unsigned() &&
-                       row.value("micros_per_run", json()).is_number() && row.value("op", json()).is_string();
+    const Json& row = profile[i];
+    const bool whole = row.is_object() && row.value("graph", Json()).is_unsigned() &&
+                       row.value("index", Json()).is_unsigned() && row.value("micros_per_run", Json()).is_number() &&
+                       row.value("op", Json()).is_string();
     if (!whole) return InvalidInput("row ", i, " of the profile lacks graph, index, op or micros_per_run");
     const size_t graph = row["graph"], index = row["index"];
-    const json& graphs = optimised["graphs"];
+    const Json& graphs = optimised["graphs"];
     if (graph >= graphs.size() || index >= graphs[graph]["nodes"].size() ||
         graphs[graph]["nodes"][index]["op"] != row["op"])
       return InvalidInput("row ", i, " of the profile is of another model: no ", row["op"].get<std::string>(),
@@ -52,7 +50,7 @@ Status check_profile(const json& profile, const json& optimised) {
 Result<std::string> inspect_page(const Model& model, const SessionOptions& on, const DimensionOptions& sizes,
                                  const PageOptions& options) {
   ConstantTable constants;
-  json data = {{"show", options.optimised ? "optimised" : "file"}, {"profile", options.profile}};
+  Json data = {{"show", options.optimised ? "optimised" : "file"}, {"profile", options.profile}};
   SMELT_ASSIGN(data["file"], describe_with_constants(model, on, sizes, options.stated, false, constants));
   auto optimised = describe_with_constants(model, on, sizes, options.stated, true, constants);
   if (optimised.ok())
@@ -67,7 +65,7 @@ Result<std::string> inspect_page(const Model& model, const SessionOptions& on, c
   const size_t at = page.find(mark);
   std::string out(page.substr(0, at));
   // No tag or comment inside a string ends or opens anything: "<" is only ever within strings.
-  for (const char c : data.dump(-1, ' ', false, json::error_handler_t::replace))
+  for (const char c : data.dump())
     if (c == '<')
       out += "\\u003c";
     else

@@ -1,9 +1,8 @@
 #pragma once
-
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "cli/dimensions.h"
+#include "cli/json.h"
 #include "formats/common/file_attributes.h"
 #include "smelt/model.h"
 
@@ -12,7 +11,7 @@ namespace smelt::cli {
 /// What a page shows beside the model.
 struct PageOptions {
   bool optimised = false;                  ///< opens with the optimised graphs instead of the file's
-  nlohmann::json profile = nullptr;        ///< of `smelt bench --profile`: colours nodes by time
+  Json profile = nullptr;                  ///< of `smelt bench --profile`: colours nodes by time
   const FileAttributes* stated = nullptr;  ///< attributes of the file's operators, as describe_model() takes them
 };
 

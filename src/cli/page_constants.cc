@@ -11,10 +11,8 @@
 namespace smelt::cli {
 namespace {
 
-using nlohmann::json;
-
 /// Adds figures of the elements 0, `step`, 2 `step` ... of real numbers.
-void add_figures(json& out, const Tensor& t, int64_t step) {
+void add_figures(Json& out, const Tensor& t, int64_t step) {
   std::vector<double> finite;
   int64_t zeros = 0, nan = 0;
   for (int64_t i = 0; i < t.elements(); i += step) {
@@ -41,8 +39,8 @@ void add_figures(json& out, const Tensor& t, int64_t step) {
   if (std::isfinite(variance)) out["deviation"] = std::sqrt(variance);
 }
 
-json contents(const Tensor& t) {
-  json out = {{"elements", t.elements()}, {"values", json::array()}};
+Json contents(const Tensor& t) {
+  Json out = {{"elements", t.elements()}, {"values", Json::array()}};
   for (int64_t i = 0; i < std::min(t.elements(), ConstantTable::kMostValues); ++i)
     out["values"].push_back(element_json(t, i));
   if (t.dtype() == DType::kString || is_complex(t.dtype())) return out;

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "cli/json.h"
 #include "smelt/tensor.h"
 
 namespace smelt::cli {
@@ -21,11 +21,11 @@ class ConstantTable {
   /// The index of the object of `t`, which is read at most once.
   size_t add(const Tensor& t);
   /// The list; nothing can be added afterwards.
-  nlohmann::json take() { return std::move(list_); }
+  Json take() { return std::move(list_); }
 
  private:
   std::map<std::tuple<const void*, DType, int64_t>, size_t> index_;
-  nlohmann::json list_ = nlohmann::json::array();
+  Json list_ = Json::array();
 };
 
 }  // namespace smelt::cli

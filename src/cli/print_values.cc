@@ -1,7 +1,5 @@
 #include "cli/print_values.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -23,10 +21,10 @@ std::string element_text(const Tensor& t, int64_t i) {
   if (t.dtype() == DType::kBool) return get_int(t, i) != 0 ? "true" : "false";
   if (is_complex(t.dtype())) {
     const auto c = complex_element(t, i);
-    return fmt::format("{:.6g}{:+.6g}j", c.real(), c.imag());
+    return formatted("{:.6g}{:+.6g}j", c.real(), c.imag());
   }
   if (t.dtype() == DType::kU64) return Cat(t.data<uint64_t>()[i]);
-  return is_float(t.dtype()) ? fmt::format("{:.6g}", get_double(t, i)) : Cat(get_int(t, i));
+  return is_float(t.dtype()) ? formatted("{:.6g}", get_double(t, i)) : Cat(get_int(t, i));
 }
 
 /// Writes dimensions from `axis` on of the block that begins at element `at`, and "..." where `left` elements are over.
@@ -49,7 +47,7 @@ void append(std::string& out, const Tensor& t, int axis, int64_t at, int64_t blo
   out += ']';
 }
 
-nlohmann::json number_json(double v) {
+Json number_json(double v) {
   if (std::isnan(v)) return "NaN";
   if (std::isinf(v)) return v > 0 ? "Infinity" : "-Infinity";
   return v;
@@ -110,7 +108,7 @@ std::string value_text(const std::string& name, const Datum& d, int64_t most) {
   return maps > most ? Cat(out, "... ", maps, " maps\n") : out;
 }
 
-nlohmann::json element_json(const Tensor& t, int64_t i) {
+Json element_json(const Tensor& t, int64_t i) {
   if (t.dtype() == DType::kString) return t.data<std::string>()[i];
   if (t.dtype() == DType::kBool) return get_int(t, i) != 0;
   if (t.dtype() == DType::kU64) return t.data<uint64_t>()[i];
@@ -118,24 +116,24 @@ nlohmann::json element_json(const Tensor& t, int64_t i) {
     const auto c = complex_element(t, i);
     return {number_json(c.real()), number_json(c.imag())};
   }
-  return is_float(t.dtype()) ? number_json(get_double(t, i)) : nlohmann::json(get_int(t, i));
+  return is_float(t.dtype()) ? number_json(get_double(t, i)) : Json(get_int(t, i));
 }
 
-nlohmann::json value_json(const Datum& d, int64_t most) {
+Json value_json(const Datum& d, int64_t most) {
   if (d.none()) return {{"kind", "none"}};
   if (!d.is_tensor()) {
     const bool map = d.kind == Datum::Kind::kMap;
-    nlohmann::json items = nlohmann::json::array();
+    Json items = Json::array();
     for (const Datum& item : *d.items) items.push_back(value_json(item, most));
     if (map) return {{"kind", "map"}, {"keys", items[0]}, {"values", items[1]}};
     return {{"kind", "sequence"}, {"items", items}};
   }
   const Tensor& t = d.tensor;
-  nlohmann::json out = {{"kind", "tensor"},
-                        {"dtype", to_string(t.dtype())},
-                        {"shape", std::vector<int64_t>(t.shape().begin(), t.shape().end())},
-                        {"elements", t.elements()},
-                        {"values", nlohmann::json::array()}};
+  Json out = {{"kind", "tensor"},
+              {"dtype", to_string(t.dtype())},
+              {"shape", std::vector<int64_t>(t.shape().begin(), t.shape().end())},
+              {"elements", t.elements()},
+              {"values", Json::array()}};
   for (int64_t i = 0; i < t.elements() && i < most; ++i) out["values"].push_back(element_json(t, i));
   if (t.quant() && t.quant()->kind == Quantization::Kind::kPerTensor)
     out["quantization"] = {{"scale", t.quant()->scale()}, {"zero_point", t.quant()->zero_point()}};

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "cli/json.h"
 #include "smelt/tensor.h"
 
 namespace smelt::cli {
@@ -17,10 +17,10 @@ std::string value_text(const std::string& name, const Datum& d, int64_t most);
 
 /// Element i as JSON: a number, bool or text; numbers that JSON lacks are "NaN", "Infinity" and "-Infinity"; complex
 /// numbers are [real, imaginary].
-nlohmann::json element_json(const Tensor& t, int64_t i);
+Json element_json(const Tensor& t, int64_t i);
 
 /// Kind, type, shape, statistics and the first `most` elements of a value.
-nlohmann::json value_json(const Datum& d, int64_t most);
+Json value_json(const Datum& d, int64_t most);
 
 /// Smallest, largest and mean element of a tensor of real numbers, NaN left out.
 struct Statistics {

@@ -15,30 +15,28 @@
 namespace smelt::cli {
 namespace {
 
-using nlohmann::json;
-
 constexpr int64_t kSmallConstant = 16;  // elements of constants whose values are shown
 
 /// Long lists (trees, tables) are shown by their length.
 template <class T>
-json field_value(const std::vector<T>& v) {
-  return v.size() <= 32 ? json(v) : json(Cat(v.size(), " values"));
+Json field_value(const std::vector<T>& v) {
+  return v.size() <= 32 ? Json(v) : Json(Cat(v.size(), " values"));
 }
 template <class T>
-json field_value(const T& v) {
+Json field_value(const T& v) {
   return v;
 }
 
-json attributes(const Attrs* attrs) {
-  json out = json::object();
+Json attributes(const Attrs* attrs) {
+  Json out = Json::object();
   for_each_field(attrs, [&out](const char* name, const auto& v) { out[name] = field_value(v); });
   return out;
 }
 
-json quantization(const QuantPtr& q) {
+Json quantization(const QuantPtr& q) {
   if (!q) return nullptr;
   static const char* const kinds[] = {"per_tensor", "per_axis", "per_block", "dynamic_row"};
-  json out = {{"kind", kinds[static_cast<int>(q->kind)]}};
+  Json out = {{"kind", kinds[static_cast<int>(q->kind)]}};
   if (q->scales.size() == 1) {
     out["scale"] = q->scales[0];
     out["zero_point"] = q->zero_point();
@@ -50,8 +48,8 @@ json quantization(const QuantPtr& q) {
   return out;
 }
 
-json value_json(const Value& v) {
-  json out = {{"name", v.name}, {"type", v.type.str()}};
+Json value_json(const Value& v) {
+  Json out = {{"name", v.name}, {"type", v.type.str()}};
   if (v.type.kind == ValueType::Kind::kTensor) {
     out["dtype"] = to_string(v.type.dtype);
     if (v.type.ranked) out["shape"] = std::vector<int64_t>(v.type.shape.begin(), v.type.shape.end());
@@ -59,7 +57,7 @@ json value_json(const Value& v) {
   if (v.type.quant) out["quantization"] = quantization(v.type.quant);
   if (v.constant) out["constant_bytes"] = v.constant->bytes();
   if (v.constant && v.constant->elements() <= kSmallConstant) {
-    out["constant"] = json::array();
+    out["constant"] = Json::array();
     for (int64_t i = 0; i < v.constant->elements(); ++i) out["constant"].push_back(element_json(*v.constant, i));
   }
   if (!v.dim_names.empty()) out["dim_names"] = v.dim_names;
@@ -161,19 +159,18 @@ NodeCost cost_of(const Graph& g, const Node& n, const Placement& p) {
 
 /// The attributes of a node's operator as the file states them; a text that is no JSON (of bytes that are no UTF-8)
 /// stays a text.
-json stated_json(const StatedAttributes& stated) {
-  json out = json::object();
+Json stated_json(const StatedAttributes& stated) {
+  Json out = Json::object();
   for (const auto& [name, text] : stated) {
-    json value = json::parse(text, nullptr, false);
-    out[name] = value.is_discarded() ? json(text) : std::move(value);
+    out[name] = Json::parse(text).value_or(text);
   }
   return out;
 }
 
-json graph_json(const Module& m, size_t index, const Placement& p, const FileAttributes* stated,
+Json graph_json(const Module& m, size_t index, const Placement& p, const FileAttributes* stated,
                 std::set<const void*>& counted, size_t& weights) {
   const Graph& g = m.graphs[index];
-  json nodes = json::array(), values = json::array();
+  Json nodes = Json::array(), values = Json::array();
   for (const Value& v : g.values) {
     values.push_back(value_json(v));
     if (v.constant && v.constant->identity() && counted.insert(v.constant->identity()).second)
@@ -208,7 +205,7 @@ json graph_json(const Module& m, size_t index, const Placement& p, const FileAtt
       nodes.back()["host_reason"] = step.host_reason;
     }
   }
-  json out = {{"name", g.name}, {"inputs", g.inputs}, {"outputs", g.outputs}, {"nodes", nodes}, {"values", values}};
+  Json out = {{"name", g.name}, {"inputs", g.inputs}, {"outputs", g.outputs}, {"nodes", nodes}, {"values", values}};
   if (p.problem.empty()) {
     out["arena_bytes"] = p.arena;
     out["arena_lower_bound"] = p.arena_bound;
@@ -229,36 +226,36 @@ json graph_json(const Module& m, size_t index, const Placement& p, const FileAtt
 }
 
 /// What the delegates of a program took and what it left: nodes and operators by origin.
-json partitions_json(const Module& m) {
-  if (m.partitions.empty()) return json::array();
-  json out = json::array();
+Json partitions_json(const Module& m) {
+  if (m.partitions.empty()) return Json::array();
+  Json out = Json::array();
   for (const Partition& p : m.partitions)
     out.push_back(
-        {{"name", p.name}, {"backend", p.backend}, {"bytes", p.bytes}, {"nodes", 0}, {"operators", json::object()}});
+        {{"name", p.name}, {"backend", p.backend}, {"bytes", p.bytes}, {"nodes", 0}, {"operators", Json::object()}});
   out.push_back(
-      {{"name", "outside delegates"}, {"backend", ""}, {"bytes", 0}, {"nodes", 0}, {"operators", json::object()}});
+      {{"name", "outside delegates"}, {"backend", ""}, {"bytes", 0}, {"nodes", 0}, {"operators", Json::object()}});
   for (const Graph& g : m.graphs)
     for (const Node& n : g.nodes) {
-      json& entry = out[n.partition < 0 ? m.partitions.size() : static_cast<size_t>(n.partition)];
+      Json& entry = out[n.partition < 0 ? m.partitions.size() : static_cast<size_t>(n.partition)];
       entry["nodes"] = entry["nodes"].get<int>() + 1;
-      json& count = entry["operators"][n.origin.empty() ? to_string(n.op) : n.origin];
+      Json& count = entry["operators"][n.origin.empty() ? to_string(n.op) : n.origin];
       count = count.is_null() ? 1 : count.get<int>() + 1;
     }
   return out;
 }
 
 /// Operators by origin: how many, the constants that they read (one that several share counts once), what they run on.
-json operators_json(const Module& m, const json& graphs) {
-  json out = json::object();
+Json operators_json(const Module& m, const Json& graphs) {
+  Json out = Json::object();
   std::set<std::pair<std::string, const void*>> counted;
   for (size_t g = 0; g < m.graphs.size(); ++g)
     for (size_t i = 0; i < m.graphs[g].nodes.size(); ++i) {
       const Node& n = m.graphs[g].nodes[i];
       const std::string key = n.origin.empty() ? to_string(n.op) : n.origin;
-      json& entry = out[key];
+      Json& entry = out[key];
       if (entry.is_null())
-        entry = {{"count", 0}, {"weights_bytes", size_t{0}}, {"multiply_adds", 0.0}, {"runs_on", json::object()}};
-      const json& node = graphs[g]["nodes"][i];
+        entry = {{"count", 0}, {"weights_bytes", size_t{0}}, {"multiply_adds", 0.0}, {"runs_on", Json::object()}};
+      const Json& node = graphs[g]["nodes"][i];
       entry["count"] = entry["count"].get<int>() + 1;
       entry["multiply_adds"] = entry["multiply_adds"].get<double>() + node["multiply_adds"].get<double>();
       size_t bytes = entry["weights_bytes"];
@@ -266,29 +263,29 @@ json operators_json(const Module& m, const json& graphs) {
         if (const Value* v = id == kNoValue ? nullptr : &m.graphs[g].value(id); v && v->constant)
           if (counted.emplace(key, v->constant->identity()).second) bytes += v->constant->bytes();
       entry["weights_bytes"] = bytes;
-      json& on = entry["runs_on"][node["runs_on"].get<std::string>()];
+      Json& on = entry["runs_on"][node["runs_on"].get<std::string>()];
       on = on.is_null() ? 1 : on.get<int>() + 1;
     }
   return out;
 }
 
 /// Operators that nobody implements, with counts.
-json unknown_operators(const Module& m) {
-  json out = json::object();
+Json unknown_operators(const Module& m) {
+  Json out = Json::object();
   for (const Graph& g : m.graphs)
     for (const Node& n : g.nodes) {
       if (n.op != Op::kCustom || static_cast<const CustomAttrs&>(*n.attrs).op) continue;
-      json& count = out[static_cast<const CustomAttrs&>(*n.attrs).name];
+      Json& count = out[static_cast<const CustomAttrs&>(*n.attrs).name];
       count = count.is_null() ? 1 : count.get<int>() + 1;
     }
   return out;
 }
 
 /// Sums over the nodes of all graphs, bodies once each, and the elements of all constants, shared ones once.
-void add_totals(json& out, const Module& m) {
+void add_totals(Json& out, const Module& m) {
   double multiply_adds = 0, moved = 0;
-  for (const json& g : out["graphs"])
-    for (const json& n : g["nodes"]) {
+  for (const Json& g : out["graphs"])
+    for (const Json& n : g["nodes"]) {
       multiply_adds += n["multiply_adds"].get<double>();
       moved += n["moved_bytes"].get<double>();
     }
@@ -303,23 +300,23 @@ void add_totals(json& out, const Module& m) {
   out["parameters"] = parameters;
 }
 
-json parts_json(const Module& m) {
-  json out = json::array();
+Json parts_json(const Module& m) {
+  Json out = Json::array();
   for (const FilePart& p : m.parts)
     out.push_back({{"name", p.name}, {"count", p.count}, {"bytes", p.bytes}, {"outside", p.outside}});
   return out;
 }
 
-json state_json(const StateVar& s) {
-  json out = {{"name", s.name}, {"type", s.type.str()}, {"initial", s.initial.none() ? "zeros" : "given"}};
+Json state_json(const StateVar& s) {
+  Json out = {{"name", s.name}, {"type", s.type.str()}, {"initial", s.initial.none() ? "zeros" : "given"}};
   if (s.type.is_static()) out["bytes"] = Tensor::byte_size(s.type.dtype, s.type.shape.elements());
   return out;
 }
 
-json port_json(const Graph& g, ValueId id) { return id == kNoValue ? json(nullptr) : value_json(g.value(id)); }
+Json port_json(const Graph& g, ValueId id) { return id == kNoValue ? Json(nullptr) : value_json(g.value(id)); }
 
 /// The shape that an input with unknown dimensions is planned with, and which of its sizes are assumptions.
-void add_planned_shape(json& port, const Graph& g, ValueId id, const Dimensions& dimensions) {
+void add_planned_shape(Json& port, const Graph& g, ValueId id, const Dimensions& dimensions) {
   if (id == kNoValue || g.value(id).type.shape.is_static()) return;
   const Value& v = g.value(id);
   const Port p = port_of(v);
@@ -349,7 +346,7 @@ Result<std::shared_ptr<const Module>> described(const Model& model, const std::v
 
 }  // namespace
 
-Result<json> describe_model(const Model& model, const SessionOptions& on, const DimensionOptions& sizes, bool optimised,
+Result<Json> describe_model(const Model& model, const SessionOptions& on, const DimensionOptions& sizes, bool optimised,
                             std::shared_ptr<const Module>* shown, const FileAttributes* stated) {
   std::vector<Port> ports;
   for (const std::string& method : model.methods())
@@ -368,10 +365,10 @@ Result<json> describe_model(const Model& model, const SessionOptions& on, const 
   for (const OpenBackend& b : backends) models.push_back(b.backend->make_model(b.device, CompileMode::kDry));
   PlannedEnvironment env(module, options, std::move(models), CompileMode::kDry);
   env.control.begin(options, env.size, {});
-  json methods = json::array(), graphs = json::array(), states = json::array();
+  Json methods = Json::array(), graphs = Json::array(), states = Json::array();
   for (const Method& method : m.methods) {
     const Graph& g = module_of(model).graphs[static_cast<size_t>(method.graph)];
-    json in = json::array(), out = json::array();
+    Json in = Json::array(), out = Json::array();
     for (ValueId id : g.inputs) {
       in.push_back(port_json(g, id));
       add_planned_shape(in.back(), g, id, dimensions);
@@ -396,11 +393,11 @@ Result<json> describe_model(const Model& model, const SessionOptions& on, const 
     nodes += m.graphs[i].nodes.size();
   }
   for (const StateVar& s : m.states) states.push_back(state_json(s));
-  json metadata = json::object(), files = json::array();
+  Json metadata = Json::object(), files = Json::array();
   for (const auto& [key, value] : m.metadata) metadata[key] = value;
   for (const auto& [name, lines] : m.text_files)
     files.push_back({{"name", name}, {"lines", lines.size()}, {"first", lines.empty() ? "" : lines[0]}});
-  json out = {{"file", m.name},
+  Json out = {{"file", m.name},
               {"format", m.format},
               {"producer", m.producer},
               {"file_bytes", m.file_bytes},
@@ -416,8 +413,8 @@ Result<json> describe_model(const Model& model, const SessionOptions& on, const 
               {"graphs", graphs},
               {"isa", env.isa()}};
   add_totals(out, m);
-  if (json unknown = unknown_operators(m); !unknown.empty()) out["unknown_operators"] = std::move(unknown);
-  json norms = json::object();
+  if (Json unknown = unknown_operators(m); !unknown.empty()) out["unknown_operators"] = std::move(unknown);
+  Json norms = Json::object();
   for (const auto& [index, n] : m.normalization) norms[Cat(index)] = {{"mean", n.mean}, {"std", n.std}};
   if (!norms.empty()) out["normalization"] = norms;
   return out;

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include "cli/dimensions.h"
+#include "cli/json.h"
 #include "formats/common/file_attributes.h"
 #include "smelt/model.h"
 
@@ -14,8 +13,7 @@ namespace smelt::cli {
 /// that runs execute, fused and folded, in place of the file's. `sizes`: of unknown dimensions of inputs. `*shown`, if
 /// not null, becomes the module whose graphs and values the description lists, in their order. `stated`, if not null:
 /// attributes of the file's operators, recorded while it was loaded; nodes get them as "file_attributes".
-Result<nlohmann::json> describe_model(const Model& model, const SessionOptions& on, const DimensionOptions& sizes,
-                                      bool optimised, std::shared_ptr<const Module>* shown = nullptr,
-                                      const FileAttributes* stated = nullptr);
+Result<Json> describe_model(const Model& model, const SessionOptions& on, const DimensionOptions& sizes, bool optimised,
+                            std::shared_ptr<const Module>* shown = nullptr, const FileAttributes* stated = nullptr);
 
 }  // namespace smelt::cli

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -11,6 +9,7 @@
 #include "cli/common.h"
 #include "cli/image.h"
 #include "cli/inputs.h"
+#include "cli/json.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/outputs.h"
@@ -20,8 +19,6 @@
 
 namespace smelt::cli {
 namespace {
-
-using nlohmann::json;
 
 struct RunOptions {
   std::string model, labels, draw;
@@ -77,9 +74,9 @@ struct Outcome {
   std::vector<Datum> outputs;
 };
 
-Result<json> classes_json(const RunOptions& o, const Model& model, const Tensor& scores) {
+Result<Json> classes_json(const RunOptions& o, const Model& model, const Tensor& scores) {
   SMELT_ASSIGN(const auto labels, read_labels(model, o.labels));
-  json out = json::array();
+  Json out = Json::array();
   for (const ClassScore& c : top_classes(scores, labels, o.top))
     out.push_back({{"class", c.index}, {"score", c.score}, {"label", c.label}});
   return out;
@@ -94,7 +91,7 @@ bool classifies(const RunOptions& o, const Outcome& r) {
 /// The outputs as one object, and the classes of each picture.
 Status print_run_json(const RunOptions& o, const Model& model, const std::vector<Outcome>& all,
                       const std::vector<Port>& ports) {
-  json out = {{"model", o.model},
+  Json out = {{"model", o.model},
               {"format", model.format()},
               {"method", o.methods.back().empty() ? model.methods()[0] : o.methods.back()},
               {"backend", o.target.backend},
@@ -107,7 +104,7 @@ Status print_run_json(const RunOptions& o, const Model& model, const std::vector
     }
   } else {
     for (const Outcome& r : all) {
-      json entry = {{"image", r.picture}, {"outputs", outputs_json(o.outputs, r.outputs, ports)}};
+      Json entry = {{"image", r.picture}, {"outputs", outputs_json(o.outputs, r.outputs, ports)}};
       if (classifies(o, r)) {
         SMELT_ASSIGN(entry["classes"], classes_json(o, model, r.outputs[0].tensor));
       }
@@ -124,7 +121,7 @@ Status print_classes(const RunOptions& o, const Model& model, const Tensor& scor
   if (lines > 0 && lines != classes && lines + 1 != classes) complain(Cat(lines, " labels for ", classes, " classes"));
   Table table({"class", "score", "label"});
   for (const ClassScore& c : top_classes(scores, labels, o.top))
-    table.row({Cat(c.index), fmt::format("{:.4f}", c.score), c.label});
+    table.row({Cat(c.index), formatted("{:.4f}", c.score), c.label});
   put(table.str({0, 1}, 60));
   return Ok();
 }
@@ -258,62 +255,58 @@ Status run(RunOptions o) {
 
 }  // namespace
 
-void add_run(CLI::App& app, int& status) {
+void add_run(Command app, int& status) {
   auto o = std::make_shared<RunOptions>();
-  CLI::App* c = app.add_subcommand("run", "Run a model");
-  add_model(*c, o->model);
-  CLI::Option* inputs = add_inputs(*c, o->inputs);
-  add_outputs(*c, o->outputs);
-  add_target(*c, o->target);
-  add_threads(*c, o->threads);
-  c->add_option("--invokes", o->invokes, "Number of runs; state is kept between them")
-      ->check(between(1, 1000000))
-      ->type_name("N")
-      ->capture_default_str();
-  c->add_option("--method", o->methods,
-                "Method of a program; several run one after another on the same state, the last one's outputs count")
-      ->allow_extra_args(false)
-      ->type_name("NAME");
-  add_data(*c, o->data);
-  add_tolerate(*c, o->tolerate);
-  add_custom_operators(*c, o->custom_operators);
-  add_seed(*c, o->inputs.seed);
-  add_limits(*c, o->limits);
-  c->add_option("--limit-steps", o->limit_steps,
-                "Limit of executed operators, those of loops each time (0: scales with the model)")
-      ->check(at_least_zero())
-      ->type_name("N")
-      ->capture_default_str();
-  CLI::Option* image =
-      c->add_option(
-           "--image", o->image.files,
-           "PNG or JPEG for the first input, fitted to its size, layout and type; may be repeated, or a folder")
-          ->allow_extra_args(false)
-          ->excludes(inputs)
-          ->type_name("FILE");
-  c->add_option("--labels", o->labels, "Class names, one a line (the model's own when it carries them)")
-      ->type_name("FILE");
-  c->add_option("--draw", o->draw,
-                "Write the picture as PNG with the objects that a detector found, or the classes of a segmentation")
-      ->needs(image)
-      ->excludes(c->get_option("--json"))
-      ->type_name("FILE");
-  c->add_option("--top", o->top, "Number of classes shown")
-      ->check(between(1, 10000))
-      ->type_name("N")
-      ->capture_default_str();
-  c->add_option("--mean", o->image.mean, "Pixel mean (0..255): one value, or one a channel as R,G,B")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->needs(image)
-      ->type_name("X");
-  c->add_option("--std", o->image.std, "Pixel standard deviation, likewise")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(above_zero())
-      ->needs(image)
-      ->type_name("X");
-  c->footer(
+  Command c = app.add_subcommand("run", "Run a model");
+  add_model(c, o->model);
+  Option inputs = add_inputs(c, o->inputs);
+  add_outputs(c, o->outputs);
+  add_target(c, o->target);
+  add_threads(c, o->threads);
+  c.add_option("--invokes", o->invokes, "Number of runs; state is kept between them")
+      .check(between(1, 1000000))
+      .type_name("N")
+      .default_shown();
+  c.add_option("--method", o->methods,
+               "Method of a program; several run one after another on the same state, the last one's outputs count")
+      .one_value()
+      .type_name("NAME");
+  add_data(c, o->data);
+  add_tolerate(c, o->tolerate);
+  add_custom_operators(c, o->custom_operators);
+  add_seed(c, o->inputs.seed);
+  add_limits(c, o->limits);
+  c.add_option("--limit-steps", o->limit_steps,
+               "Limit of executed operators, those of loops each time (0: scales with the model)")
+      .check(at_least_zero())
+      .type_name("N")
+      .default_shown();
+  Option image =
+      c.add_option("--image", o->image.files,
+                   "PNG or JPEG for the first input, fitted to its size, layout and type; may be repeated, or a folder")
+          .one_value()
+          .excludes(inputs)
+          .type_name("FILE");
+  c.add_option("--labels", o->labels, "Class names, one a line (the model's own when it carries them)")
+      .type_name("FILE");
+  c.add_option("--draw", o->draw,
+               "Write the picture as PNG with the objects that a detector found, or the classes of a segmentation")
+      .needs(image)
+      .excludes(c.option("--json"))
+      .type_name("FILE");
+  c.add_option("--top", o->top, "Number of classes shown").check(between(1, 10000)).type_name("N").default_shown();
+  c.add_option("--mean", o->image.mean, "Pixel mean (0..255): one value, or one a channel as R,G,B")
+      .delimiter(',')
+      .one_value()
+      .needs(image)
+      .type_name("X");
+  c.add_option("--std", o->image.std, "Pixel standard deviation, likewise")
+      .delimiter(',')
+      .one_value()
+      .check(above_zero())
+      .needs(image)
+      .type_name("X");
+  c.footer(
       "Examples:\n"
       "  smelt run model.tflite                          random inputs, a table of the outputs\n"
       "  smelt run model.onnx --input x=x.npy --output-dir out\n"
@@ -322,7 +315,7 @@ void add_run(CLI::App& app, int& status) {
       "  smelt run detector.tflite --image street.jpg --labels coco.txt --draw street.png\n"
       "  smelt run keywords.onnx --input yes.wav --labels words.txt\n"
       "  smelt run program.pte --method prefill --input tokens.npy --method decode --input token.npy");
-  c->callback([o, &status] {
+  c.callback([o, &status] {
     take_model(o->model, o->inputs.files);
     status = report(run(*o));
   });

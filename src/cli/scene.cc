@@ -1,7 +1,5 @@
 #include "cli/scene.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -183,9 +181,8 @@ void print_scene(const Scene& scene, const std::vector<std::string>& labels, con
     Table table({"class", "score", "left", "top", "right", "bottom", "label"});
     const auto pixel = [](float fraction, int size) { return Cat(std::lround(fraction * static_cast<float>(size))); };
     for (const Detection& d : scene.objects)
-      table.row({Cat(d.index), fmt::format("{:.4f}", d.score), pixel(d.left, picture.width),
-                 pixel(d.top, picture.height), pixel(d.right, picture.width), pixel(d.bottom, picture.height),
-                 label_of(labels, d.index)});
+      table.row({Cat(d.index), formatted("{:.4f}", d.score), pixel(d.left, picture.width), pixel(d.top, picture.height),
+                 pixel(d.right, picture.width), pixel(d.bottom, picture.height), label_of(labels, d.index)});
     put(table.str({0, 1, 2, 3, 4, 5}, 60));
     say("{} object{} with a score of at least {}\n", scene.objects.size(), scene.objects.size() == 1 ? "" : "s",
         kMinScore);
@@ -196,7 +193,7 @@ void print_scene(const Scene& scene, const std::vector<std::string>& labels, con
   Table table({"class", "share", "label"});
   for (const auto& [index, count] : counts)
     table.row({Cat(index),
-               fmt::format("{:.1f} %", 100.0 * static_cast<double>(count) / static_cast<double>(scene.mask.size())),
+               formatted("{:.1f} %", 100.0 * static_cast<double>(count) / static_cast<double>(scene.mask.size())),
                label_of(labels, index)});
   put(table.str({0, 1}, 60));
 }

@@ -14,8 +14,7 @@ double event_micros(int64_t nanos) {
   return micros;
 }
 
-nlohmann::json slice_event(const std::string& name, int64_t begin, int64_t end, int process, int thread,
-                           nlohmann::json arguments) {
+Json slice_event(const std::string& name, int64_t begin, int64_t end, int process, int thread, Json arguments) {
   return {{"name", name},
           {"ph", "X"},
           {"pid", process},

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "cli/json.h"
 
 namespace smelt::cli {
 
@@ -15,7 +16,6 @@ int64_t nanoseconds(double micros);
 double event_micros(int64_t nanos);
 
 /// A slice of a thread ("X"), with times in nanoseconds.
-nlohmann::json slice_event(const std::string& name, int64_t begin, int64_t end, int process, int thread,
-                           nlohmann::json arguments);
+Json slice_event(const std::string& name, int64_t begin, int64_t end, int process, int thread, Json arguments);
 
 }  // namespace smelt::cli

@@ -1,4 +1,5 @@
 #include "cli/trace_event.h"
+#include "cli/json.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +7,7 @@ namespace smelt::cli {
 namespace {
 
 /// What Perfetto reads of a time.
-int64_t cut(const nlohmann::json& micros) { return static_cast<int64_t>(micros.get<double>() * 1000.0); }
+int64_t cut(const Json& micros) { return static_cast<int64_t>(micros.get<double>() * 1000.0); }
 
 TEST(TraceEvent, TimesKeepTheirNanoseconds) {
   EXPECT_LT(static_cast<int64_t>(1.001 * 1000.0), 1001);  // why a quotient does not do
@@ -20,7 +21,7 @@ TEST(TraceEvent, SlicesMeetAfterRounding) {
   int64_t end = 0;
   for (int i = 0; i < 1000; ++i) {
     const double next = at + 0.1202 + 0.0007 * i;
-    const auto event = slice_event("node", nanoseconds(at), nanoseconds(next), 1, 2, nlohmann::json::object());
+    const auto event = slice_event("node", nanoseconds(at), nanoseconds(next), 1, 2, Json::object());
     ASSERT_EQ(cut(event["ts"]), end);
     end += cut(event["dur"]);
     at = next;

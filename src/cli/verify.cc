@@ -1,11 +1,9 @@
 // smelt verify: bundled programs, golden cases and ONNX test folders, one line a case.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/error.h"
@@ -13,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/common.h"
 #include "cli/golden_case.h"
+#include "cli/json.h"
 #include "cli/onnx_case.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -51,7 +50,7 @@ class Tally {
     return static_cast<size_t>(
         std::count_if(cases_.begin(), cases_.end(), [&](const auto& c) { return c["verdict"] == verdict; }));
   }
-  const nlohmann::json& cases() const { return cases_; }
+  const Json& cases() const { return cases_; }
   int status() const { return broken_ ? kFault : count("fail") > 0 ? kMismatch : kDone; }
 
  private:
@@ -63,7 +62,7 @@ class Tally {
     if (!flush_output()) broken_ = true;
   }
 
-  nlohmann::json cases_ = nlohmann::json::array();
+  Json cases_ = Json::array();
   bool quiet_, broken_ = false;
 };
 
@@ -93,17 +92,17 @@ std::string xml(std::string_view text) {
 
 /// The cases as JUnit's XML, which continuous integration shows.
 std::string junit(const Tally& tally) {
-  std::string out = fmt::format(
+  std::string out = formatted(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
       "<testsuite name=\"smelt verify\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n",
       tally.cases().size(), tally.count("fail"), tally.count("skip"));
   for (const auto& c : tally.cases()) {
     const std::string name = xml(c["name"].get<std::string>()), text = xml(c["text"].get<std::string>());
-    out += fmt::format("  <testcase classname=\"smelt\" name=\"{}\"", name);
+    out += formatted("  <testcase classname=\"smelt\" name=\"{}\"", name);
     if (c["verdict"] == "pass")
       out += "/>\n";
     else
-      out += fmt::format("><{} message=\"{}\"/></testcase>\n", c["verdict"] == "fail" ? "failure" : "skipped", text);
+      out += formatted("><{} message=\"{}\"/></testcase>\n", c["verdict"] == "fail" ? "failure" : "skipped", text);
   }
   return out + "</testsuite>\n";
 }
@@ -151,7 +150,8 @@ class Verifier {
   /// A golden case around a bundle says whether it must match.
   void bundle_case(const fs::path& path, const fs::path& model) {
     std::ifstream in(path / "case.json");
-    const auto info = nlohmann::json::parse(in, nullptr, false);
+    const std::string stored{std::istreambuf_iterator<char>(in), {}};
+    const Json info = Json::parse(stored).value_or(nullptr);
     const bool says = info.is_object() && info.contains("expect") && info["expect"].is_string();
     const std::string expect = says ? info["expect"].get<std::string>() : "match";
     const auto results = verify_bundle(model.string(), load_, session_, rule_);
@@ -263,37 +263,37 @@ void verify(const VerifyOptions& o, int& status) {
 
 }  // namespace
 
-void add_verify(CLI::App& app, int& status) {
+void add_verify(Command app, int& status) {
   auto o = std::make_shared<VerifyOptions>();
-  CLI::App* c = app.add_subcommand("verify", "Run models on the tests that come with them and compare");
-  c->add_option("paths", o->paths,
-                "Bundled programs (.bp, .bpte), or folders of them, of golden cases (case.json) and of "
-                "ONNX tests (model.onnx, test_data_set_N)")
-      ->required()
-      ->type_name("FILE|FOLDER");
-  c->add_option("--rtol", o->rtol, "Relative tolerance of reals (default 1e-5; 1e-3 for ONNX; a golden case's own)")
-      ->check(at_least_zero())
-      ->type_name("X");
-  c->add_option("--atol", o->atol,
-                "Absolute tolerance of reals (default 1e-8; for ONNX by element type; a golden case's own)")
-      ->check(at_least_zero())
-      ->type_name("X");
-  c->add_flag("-j,--json", o->json, "Print one JSON object instead of a line a test");
-  c->add_option("--junit", o->junit, "Write the verdicts as JUnit XML, too")->type_name("FILE");
-  add_target(*c, o->target);
-  add_threads(*c, o->threads);
-  add_data(*c, o->data);
-  add_tolerate(*c, o->tolerate);
-  add_custom_operators(*c, o->custom_operators);
-  add_limits(*c, o->limits);
-  c->footer(
+  Command c = app.add_subcommand("verify", "Run models on the tests that come with them and compare");
+  c.add_option("paths", o->paths,
+               "Bundled programs (.bp, .bpte), or folders of them, of golden cases (case.json) and of "
+               "ONNX tests (model.onnx, test_data_set_N)")
+      .required()
+      .type_name("FILE|FOLDER");
+  c.add_option("--rtol", o->rtol, "Relative tolerance of reals (default 1e-5; 1e-3 for ONNX; a golden case's own)")
+      .check(at_least_zero())
+      .type_name("X");
+  c.add_option("--atol", o->atol,
+               "Absolute tolerance of reals (default 1e-8; for ONNX by element type; a golden case's own)")
+      .check(at_least_zero())
+      .type_name("X");
+  c.add_flag("-j,--json", o->json, "Print one JSON object instead of a line a test");
+  c.add_option("--junit", o->junit, "Write the verdicts as JUnit XML, too").type_name("FILE");
+  add_target(c, o->target);
+  add_threads(c, o->threads);
+  add_data(c, o->data);
+  add_tolerate(c, o->tolerate);
+  add_custom_operators(c, o->custom_operators);
+  add_limits(c, o->limits);
+  c.footer(
       "Prints a line a test and 'N passed, N failed, N skipped'.\n"
       "Exit status: 0 everything matched, 3 something did not, 1 a file is broken.\n"
       "Examples:\n"
       "  smelt verify model.bpte\n"
       "  smelt verify tests --junit results.xml\n"
       "  smelt verify tests --backend vulkan --rtol 1e-3");
-  c->callback([o, &status] { verify(*o, status); });
+  c.callback([o, &status] { verify(*o, status); });
 }
 
 }  // namespace smelt::cli

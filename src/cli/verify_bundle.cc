@@ -1,7 +1,5 @@
 #include "cli/verify_bundle.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -9,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "cli/output.h"
 #include "formats/bundle/bundle.h"
 #include "graph/graph.h"
 #include "tensor/numeric.h"
@@ -68,10 +67,10 @@ Comparison compare(const Tensor& want, const Tensor& got, const MatchRule& rule)
   }
   if (wrong > 0) {
     c.equal = false;
-    c.why = fmt::format(
-        "{} of {} elements differ, the first at {}: {:.9g}, {:.9g} expected; largest difference {:.3g} at {}", wrong,
-        want.elements(), position(first, want.shape()), get_double(got, first), get_double(want, first), c.largest,
-        position(c.where, want.shape()));
+    c.why =
+        formatted("{} of {} elements differ, the first at {}: {:.9g}, {:.9g} expected; largest difference {:.3g} at {}",
+                  wrong, want.elements(), position(first, want.shape()), get_double(got, first),
+                  get_double(want, first), c.largest, position(c.where, want.shape()));
   }
   return c;
 }
@@ -97,14 +96,14 @@ SetResult compare_outputs(const bundle::TestSet& set, const std::vector<Datum>& 
       compared += c.compared;
       if (c.largest > largest) {
         largest = c.largest;
-        at = fmt::format(" in output {} at {}", i, position(c.where, want.datum.tensor.shape()));
+        at = formatted(" in output {} at {}", i, position(c.where, want.datum.tensor.shape()));
       }
     }
     if (!why.empty()) wrong += Cat(wrong.empty() ? "" : "; ", "output ", i, ": ", why);
   }
   if (!wrong.empty()) return {V::kFailed, "", wrong};
   return {V::kPassed, "",
-          fmt::format("{} outputs, {} elements, largest difference {:.3g}{}", got.size(), compared, largest, at)};
+          formatted("{} outputs, {} elements, largest difference {:.3g}{}", got.size(), compared, largest, at)};
 }
 
 /// Runs one set on the session's state.

@@ -11,6 +11,7 @@
 #include "tests/support/coverage.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/tested_levels.h"
 
 namespace smelt::test {
 
@@ -52,8 +53,9 @@ inline void expect_runs_on_kept(KernelRunner& runner, const KernelInfo& info, Is
   }
 }
 
-/// Runs every kernel of the list that applies to the case, on every level of this machine and with one and three
-/// threads. Integer outputs must be equal, others within the tolerance. `want` names a kernel that must apply.
+/// Runs every kernel of the list that applies to the case, on every level that is tested, and on the best with three
+/// threads and with kept weights, too. Integer outputs must be equal, others within the tolerance. `want` names a
+/// kernel that must apply.
 inline void check_on_cpu(const OpCase& c, const std::string& want = "", Tolerance tolerance = {}) {
   SCOPED_TRACE(c.label);
   KernelRunner runner(c);
@@ -62,17 +64,18 @@ inline void check_on_cpu(const OpCase& c, const std::string& want = "", Toleranc
   ASSERT_TRUE(expected.ok()) << expected.error().message();
   bool wanted = want.empty();
   for (const KernelInfo& info : all_kernels())
-    for (const Isa isa : machine_isas())
+    for (const Isa isa : tested_isas())
       for (int threads : {1, 3}) {
-        if (threads > 1 && (!c.threaded || isa != best_isa())) continue;
+        if (threads > 1 && (!c.threaded || isa != best_isa() || best_level_only())) continue;
         const auto kernel = runner.make(info, isa, threads);
         if (!kernel) continue;
         wanted = wanted || want == info.name;
         ASSERT_NO_FATAL_FAILURE(expect_runs(runner, info, *kernel, isa, threads, *expected, tolerance));
-        if (threads > 1 || isa != best_isa()) continue;
+        if (threads > 1 || isa != best_isa() || best_level_only()) continue;
         ASSERT_NO_FATAL_FAILURE(expect_runs_on_kept(runner, info, isa, *expected, tolerance));
       }
   EXPECT_TRUE(wanted) << "kernel " << want << " does not apply";
+  if (best_level_only()) return;
   for (const Isa isa : machine_isas()) expect_chosen_dry(runner, isa);
 }
 

@@ -164,7 +164,7 @@ TEST(ConvWinogradF32, ErrorIsBounded) {
         winograd_case(shape, FilterLayout::kOSI, [&](const Shape& s, uint32_t seed) { return numbers(s, seed, kind); });
     const ExactConv exact(shape, c.inputs[0], c.inputs[1]);
     KernelRunner runner(c);
-    for (const Isa isa : machine_isas()) {
+    for (const Isa isa : tested_isas()) {
       const auto errors = [&](const char* name) {
         const auto kernel = runner.make(kernel_named(name), isa);
         EXPECT_TRUE(kernel) << name;

@@ -58,7 +58,7 @@ TEST(UnaryF32, ExponentialsAreNormalOrZero) {
                    Op::kUnary,
                    make_attrs<UnaryAttrs>(fn),
                    {Tensor::from<float>(DType::kF32, {static_cast<int64_t>(x.size())}, x)}};
-    for (const Isa isa : machine_isas()) {
+    for (const Isa isa : tested_isas()) {
       KernelRunner runner(c);
       const auto kernel = runner.make(*runner.choose(isa, PackCache::Mode::kPack), isa);
       ASSERT_TRUE(kernel);

@@ -16,7 +16,7 @@ using namespace smelt::test;
 /// Equal columns of b give equal columns of c, bit by bit, also where the last panel is narrower than those before.
 TEST(GemmF32, EqualColumnsGiveEqualResults) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  for (const Isa isa : machine_isas()) {
+  for (const Isa isa : tested_isas()) {
     const GemmF32& gemm = gemm_f32(isa);
     for (const int64_t m : {int64_t{1}, int64_t{3}, gemm.mr - 1, gemm.mr, 3 * gemm.mr + 2})
       for (const int64_t n : {gemm.lanes, gemm.nr() + 1, 3 * gemm.nr() + gemm.lanes, 3 * gemm.nr() + gemm.lanes + 1}) {

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "backends/cpu/core/kernel.h"
+#include "tests/support/tested_levels.h"
 
 namespace smelt {
 namespace {
 
 TEST(GemmI8, BlocksOfRowsAreEvenAndStayInTheCache) {
-  for (const Isa isa : machine_isas()) {
+  for (const Isa isa : test::tested_isas()) {
     const GemmI8& g = gemm_i8(isa, true);
     for (const int64_t k : {1, 64, 4608, 100000})
       for (const int64_t m : {1, 14, 49, 196, 3136}) {
@@ -82,7 +83,7 @@ struct Product {
 // Several blocks of rows, panels of both widths, tiles that prefetch and others.
 TEST(GemmI8, LongRows) {
   const Product product(157, 43, 9001, false, 7);
-  for (const Isa isa : machine_isas())
+  for (const Isa isa : test::tested_isas())
     for (const bool fits : {true, false}) {
       const GemmI8& g = gemm_i8(isa, fits);
       ASSERT_LT(g.block_rows(product.m, product.k), product.m);
@@ -96,7 +97,7 @@ TEST(GemmI8, EveryHeightOfTiles) {
     for (const int64_t k : {1, 61, 64, 96, 132, 259})
       for (const bool a_signed : {false, true}) {
         const Product product(m, m % 2 ? 45 : 16, k, a_signed, a_signed ? -3 : 129);
-        for (const Isa isa : machine_isas())
+        for (const Isa isa : test::tested_isas())
           for (const bool fits : {true, false}) product.check(gemm_i8(isa, fits), isa);
       }
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ops/common/fixed_point.h"
+#include "tests/support/tested_levels.h"
 
 namespace smelt {
 namespace {
@@ -78,7 +79,7 @@ void check_every_level(int bits, bool rectified, int left, int spread) {
         }
         // All channels, and an odd number of rows of as many as a tile has.
         for (const auto& [channels, rows] : {std::pair{kChannels, kRows}, std::pair{int64_t{32}, kRows - 1}})
-          for (const Isa isa : machine_isas()) {
+          for (const Isa isa : test::tested_isas()) {
             std::vector<uint8_t> out(acc.size(), 77);
             requantize_accumulators(isa, r)(r, acc.data(), kChannels, rows, channels, 0, out.data(), kChannels);
             for (size_t i = 0; i < out.size(); ++i) {
