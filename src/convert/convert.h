@@ -47,4 +47,8 @@ void make_int8(Module& module);
 /// classes have no such form.
 Status decompose_svm(Module& module);
 
+/// Joins values of other quantization parameters where they are brought to those of the result before: one rounding
+/// behind the concatenation, as formats say it whose operators stand between dequantized values.
+void join_before_requantization(Module& module);
+
 }  // namespace smelt::convert
