@@ -1,5 +1,5 @@
 // Depth and space exchanged in the other order of channels.
-#include "passes/fuse/channel_order.h"
+#include "passes/fuse/pixel_shuffle.h"
 
 #include "ops/core/op.h"
 #include "ops/gather/gather.h"
