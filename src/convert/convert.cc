@@ -155,6 +155,7 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
   if (writer.explicit_padding && module.format != writer.name)
     for (Graph& graph : module.graphs) fuse_pads(graph);
   if (writer.integer_operators) fold_quantization(module);
+  if (writer.integer_operators && writer.fused_operators) join_integer_functions(module);
   if (!writer.integer_operators && module.format != writer.name) join_before_requantization(module);
   const bool delegate = writer.int8_delegate && options.write.delegate != "none";
   if (delegate)
