@@ -177,7 +177,8 @@ std::optional<Integers> shifted_integers(const Pattern& in, ValueId id) {
   const Integers out{integers_of(in, sub->inputs[0]), integers_of(in, point)};
   if (out.x == kNoValue || out.zero == kNoValue) return std::nullopt;
   const ValueType& zero = in.type(out.zero);
-  const bool one = zero.is_static() && zero.shape.elements() == 1 && zero.shape.rank() == 0;
+  const bool one =
+      zero.is_static() && zero.shape.rank() == 0 && in.type(sub->inputs[1]).shape.rank() <= in.type(out.x).shape.rank();
   return one && zero.dtype == in.type(out.x).dtype ? std::optional(out) : std::nullopt;
 }
 

@@ -95,7 +95,8 @@ std::optional<Node> fused(Graph& graph, const Node& before, const Node& n) {
   if (!order) return std::nullopt;
   const int64_t channels = order->channels * order->groups;
   Affine affine;
-  if ((b && b->elements() != channels) || !as_affine(graph, n, channels, affine)) return std::nullopt;
+  const bool row = !b || (b->rank() > 0 && b->elements() == channels && b->shape().back() == channels);
+  if (!row || !as_affine(graph, n, channels, affine)) return std::nullopt;
   std::vector<float> filter = floats(*w), bias = b ? floats(*b) : std::vector<float>(affine.scale.size());
   for (int64_t i = 0; i < w->elements(); ++i)
     filter[static_cast<size_t>(i)] *= affine.scale[static_cast<size_t>(order->channel(i))];

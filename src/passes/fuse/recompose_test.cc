@@ -335,6 +335,13 @@ TEST(FuseBatchNorm, IntoTheWeightsBeforeIt) {
           {"ConvTranspose"});
   }
   check({4, 6}, [](Forms& f, ValueId x) { return batch_normalized(f, f.matmul(x, f.weights({6, 5})), 5); }, {"MatMul"});
+  check(  // a bias by row
+      {5, 6},
+      [](Forms& f, ValueId x) {
+        const ValueId y = f.op(Op::kMatMul, make_attrs<MatMulAttrs>(), {x, f.weights({6, 5}), f.weights({5, 1}, 8)});
+        return batch_normalized(f, y, 5);
+      },
+      {"MatMul", "BatchNorm"});
   // The second of three dimensions is no column.
   check({4, 5, 6},
         [](Forms& f, ValueId x) {
