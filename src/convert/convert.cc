@@ -101,7 +101,7 @@ void fold_quantization(Module& module) {
   for (Graph& graph : module.graphs) {
     if (std::ranges::find(graph.nodes, Op::kQuantizeLinear, &Node::op) == graph.nodes.end()) continue;
     fuse_activations(graph);
-    fuse_quantization(graph);
+    fuse_quantization(graph, true);
   }
 }
 
@@ -155,7 +155,11 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
   if (writer.explicit_padding && module.format != writer.name)
     for (Graph& graph : module.graphs) fuse_pads(graph);
   if (writer.integer_operators) fold_quantization(module);
+  if (writer.integer_operators && writer.fused_operators) join_integer_functions(module);
+  if (!writer.integer_operators && module.format != writer.name) join_before_requantization(module);
   const bool delegate = writer.int8_delegate && options.write.delegate != "none";
+  if (delegate)
+    for (Graph& graph : module.graphs) fuse_xnnpack_rows(graph);
   if (delegate || (writer.integer_operators && !writer.int8_delegate)) type_integers(module);
   if (delegate) make_int8(module);
   SMELT_TRY(decompose_svm(module));

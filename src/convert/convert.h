@@ -47,4 +47,12 @@ void make_int8(Module& module);
 /// classes have no such form.
 Status decompose_svm(Module& module);
 
+/// Joins values of other quantization parameters where they are brought to those of the result before: one rounding
+/// behind the concatenation, as formats say it whose operators stand between dequantized values.
+void join_before_requantization(Module& module);
+
+/// Makes functions of integers of softmax and logistic functions between Dequantize and Quantize, where their results
+/// have the parameters of TFLite's kernels, 1/256 from 0 on. A result may be one step off.
+void join_integer_functions(Module& module);
+
 }  // namespace smelt::convert

@@ -46,18 +46,23 @@ void merge_transposes(Graph& graph);
 /// and the bias of a matrix product with a constant matrix; gathers by indices that are made positive before; any or
 /// all of truth values; products with int8 weights of what TFLite's formula rounds at run time.
 void recompose(Graph& graph);
+/// For a target whose delegate is XNNPACK: products with int8 or 4-bit weights quantize their rows themselves at run
+/// time, where XNNPACK's formula for that stands before them.
+void fuse_xnnpack_rows(Graph& graph);
 /// Replaces product, scale, mask, softmax, product by Attention on float32 values, with the transposes of heads where
 /// it takes [B, S, H*D] itself. A row whose keys are all hidden gives zeros, not NaN.
 void fuse_attention(Graph& graph);
 /// Moves a Clamp or a clamping Unary (ReLU, ReLU6, ...) into the kActivation node before it, whose only user it is.
 void fuse_activations(Graph& graph);
-/// Folds a BatchNorm with constant statistics into the filter and bias of the Conv before it.
+/// Folds a BatchNorm with constant statistics into the weights and bias of the convolution, transposed convolution or
+/// product before it.
 void fuse_batch_norm(Graph& graph);
 /// Folds a Pad with zeros before a Conv into the padding of the Conv.
 void fuse_pads(Graph& graph);
 /// Replaces DequantizeLinear, operator, QuantizeLinear by the operator on quantized values, for 8-bit values with
-/// constant parameters. A result halfway between two quantized values may round to the other one.
-void fuse_quantization(Graph& graph);
+/// constant parameters. A result halfway between two quantized values may round to the other one. `softmax`: a Softmax
+/// is such an operator where its result has the parameters of TFLite's kernel, 1/256 from 0 on.
+void fuse_quantization(Graph& graph, bool softmax = false);
 
 // layout/
 

@@ -30,8 +30,9 @@ class AttentionFuser {
   struct Heads {
     ValueId q = kNoValue, k = kNoValue, v = kNoValue, mask = kNoValue;
     double scale = 1;
-    int hiding = -1;       ///< Where that hides scores, in place of a mask; -1: none
-    int k_transpose = -1;  ///< node that gives k [B, H, T, D] once its permutation is kSwapHeads; -1: none
+    int hiding = -1;              ///< Where that hides scores, in place of a mask; -1: none
+    int k_transpose = -1;         ///< node that gives k [B, H, T, D] once its permutation is kSwapHeads; -1: none
+    ValueId k_turned = kNoValue;  ///< what that node transposes, without its scale
   };
 
   /// A product of two float32 values as they are.
@@ -162,6 +163,7 @@ class AttentionFuser {
     }
     if (transpose(h.k, {0, 2, 3, 1}) && in_.has_one_use(h.k)) {
       h.k_transpose = in_.index_of_producer(h.k);
+      h.k_turned = without_scale(in_.node(h.k_transpose).inputs[0], h.scale);
       return true;
     }
     // torch's decomposition: [B, H, T, D] -> [B * H, T, D] -> [B * H, D, T] -> [B, H, D, T].
@@ -184,8 +186,7 @@ class AttentionFuser {
         shape(h.v).rank() != 4)
       return false;
     const Shape &q = shape(h.q), &k = shape(h.k), &v = shape(h.v);
-    const int64_t k_heads =
-        h.k_transpose < 0 ? k[1] : shape(graph_.nodes[static_cast<size_t>(h.k_transpose)].inputs[0])[2];
+    const int64_t k_heads = h.k_transpose < 0 ? k[1] : shape(h.k_turned)[2];
     if (q[1] < 0 || q[1] != k_heads || q[1] != v[1] || q[3] < 0) return false;
     if (q[0] >= 0 && q[0] == k[0] && q[0] == v[0]) return true;
     if (!flow_) {
@@ -193,7 +194,7 @@ class AttentionFuser {
       for (const Node& n : graph_.nodes) flow_->add(n);
     }
     const Extent batch = flow_->dims(h.q)[0];
-    const ValueId keys = h.k_transpose < 0 ? h.k : graph_.nodes[static_cast<size_t>(h.k_transpose)].inputs[0];
+    const ValueId keys = h.k_transpose < 0 ? h.k : h.k_turned;
     return batch == flow_->dims(keys)[0] && batch == flow_->dims(h.v)[0];
   }
   /// x [B, S, H*D] of a value that is x as [B, S, H, D], transposed to [B, H, S, D]; kNoValue if it is none.
@@ -226,8 +227,8 @@ class AttentionFuser {
   void swap_key_heads(Heads& h) {
     const auto index = static_cast<size_t>(h.k_transpose);
     Node n = graph_.nodes[index];
-    const ValueType& x = in_.type(n.inputs[0]);
-    const Shape s = x.shape;
+    n.inputs[0] = h.k_turned;
+    const Shape s = in_.type(h.k_turned).shape;
     n.attrs = make_attrs<TransposeAttrs>(kSwapHeads);
     n.inputs.resize(1);
     h.k = in_.add_value(ValueType::tensor(DType::kF32, Shape{s[0], s[2], s[1], s[3]}));

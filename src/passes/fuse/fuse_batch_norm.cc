@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cmath>
 
 #include "ops/conv/conv.h"
 #include "ops/core/op.h"
+#include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
@@ -48,27 +50,57 @@ bool as_affine(const Graph& g, const Node& n, int64_t channels, Affine& affine) 
   return true;
 }
 
-/// A Conv that does the work of `conv` and the BatchNorm `n` behind it; nullopt if they can't be fused.
-std::optional<Node> fused(Graph& graph, const Node& conv, const Node& n) {
-  if (n.op != Op::kBatchNorm || conv.op != Op::kConv || conv.inputs[1] == kNoValue) return std::nullopt;
-  const auto& a = static_cast<const ConvAttrs&>(*conv.attrs);
-  const Tensor* w = graph.value(conv.inputs[1]).constant.get();
-  const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2] != kNoValue;
-  const Tensor* b = has_bias ? graph.value(conv.inputs[2]).constant.get() : nullptr;
-  // The filter's first dimension must be the output channels.
-  if (!w || !is_real(*w) || w->rank() == 0 || (a.filter != FilterLayout::kOIS && a.filter != FilterLayout::kOSI) ||
-      a.act.kind != ActKind::kNone || (has_bias && !(b && is_real(*b))))
-    return std::nullopt;
-  const int64_t channels = w->dim(0), inner = channels ? w->elements() / channels : 0;
-  Affine affine;
-  if (!as_affine(graph, n, channels, affine)) return std::nullopt;
-  std::vector<float> filter = floats(*w), bias = b ? floats(*b) : std::vector<float>(affine.scale.size());
-  for (int64_t c = 0; c < channels; ++c) {
-    const float s = affine.scale[static_cast<size_t>(c)];
-    for (int64_t i = 0; i < inner; ++i) filter[static_cast<size_t>(c * inner + i)] *= s;
-    float& to = bias[static_cast<size_t>(c)];
-    to = to * s + affine.offset[static_cast<size_t>(c)];
+/// The output channel of each weight, [outer, channels, inner], of one of `groups` blocks of the outermost dimension.
+struct WeightOrder {
+  int64_t channels = 0, inner = 1, outer = 1, groups = 1;
+  int64_t channel(int64_t i) const {
+    const int64_t group = i / (channels * inner) / (outer / groups);
+    return group * channels + i / inner % channels;
   }
+};
+
+/// The order of the weights of a node whose output channels are those that a BatchNorm of layout `layout` scales;
+/// nullopt for another node.
+std::optional<WeightOrder> weight_order(const Graph& g, const Node& n, const Tensor& w, Layout layout) {
+  if (w.rank() == 0 || w.elements() == 0) return std::nullopt;
+  WeightOrder order{.channels = w.dim(0), .inner = w.elements() / w.dim(0)};
+  if (n.op == Op::kMatMul) {
+    const auto& a = static_cast<const MatMulAttrs&>(*n.attrs);
+    const ValueType& y = g.value(n.outputs[0]).type;
+    const bool last = y.ranked && (y.shape.rank() == 2 || (y.shape.rank() > 2 && layout == Layout::kChannelsLast));
+    if (w.rank() != 2 || !last || a.act.kind != ActKind::kNone || a.beta != 1 || a.dynamic_quant || a.row_block != 0 ||
+        a.trans_batch_b)
+      return std::nullopt;
+    if (!a.transpose_b) order = {.channels = w.dim(1), .outer = w.dim(0)};
+    return order;
+  }
+  if (n.op != Op::kConv && n.op != Op::kConvTranspose) return std::nullopt;
+  const auto& a = static_cast<const ConvAttrs&>(*n.attrs);
+  if (a.act.kind != ActKind::kNone || a.layout != layout || a.dynamic_quant) return std::nullopt;
+  const bool first = a.filter == FilterLayout::kOIS || a.filter == FilterLayout::kOSI;
+  if (first && (n.op == Op::kConv || a.groups == 1)) return order;
+  if (n.op == Op::kConv || a.filter != FilterLayout::kIOS || w.rank() < 2 || a.groups < 1 || w.dim(0) % a.groups != 0)
+    return std::nullopt;
+  return WeightOrder{w.dim(1), w.elements() / (w.dim(0) * w.dim(1)), w.dim(0), a.groups};
+}
+
+/// A node with weights that does the work of `before` and the BatchNorm `n` behind it; nullopt if they can't be fused.
+std::optional<Node> fused(Graph& graph, const Node& before, const Node& n) {
+  if (n.op != Op::kBatchNorm || before.inputs.size() < 2 || before.inputs[1] == kNoValue) return std::nullopt;
+  const Tensor* w = graph.value(before.inputs[1]).constant.get();
+  const bool has_bias = before.inputs.size() > 2 && before.inputs[2] != kNoValue;
+  const Tensor* b = has_bias ? graph.value(before.inputs[2]).constant.get() : nullptr;
+  if (!w || !is_real(*w) || (has_bias && !(b && is_real(*b)))) return std::nullopt;
+  const auto order = weight_order(graph, before, *w, static_cast<const BatchNormAttrs&>(*n.attrs).layout);
+  if (!order) return std::nullopt;
+  const int64_t channels = order->channels * order->groups;
+  Affine affine;
+  const bool row = !b || (b->rank() > 0 && b->elements() == channels && b->shape().back() == channels);
+  if (!row || !as_affine(graph, n, channels, affine)) return std::nullopt;
+  std::vector<float> filter = floats(*w), bias = b ? floats(*b) : std::vector<float>(affine.scale.size());
+  for (int64_t i = 0; i < w->elements(); ++i)
+    filter[static_cast<size_t>(i)] *= affine.scale[static_cast<size_t>(order->channel(i))];
+  for (size_t c = 0; c < bias.size(); ++c) bias[c] = bias[c] * affine.scale[c] + affine.offset[c];
   const auto constant = [&graph, dtype = w->dtype()](const std::vector<float>& values, const Shape& shape) {
     Tensor t(dtype, shape);
     from_floats(values.data(), t);
@@ -76,10 +108,10 @@ std::optional<Node> fused(Graph& graph, const Node& conv, const Node& n) {
                             .type = ValueType::tensor(dtype, shape),
                             .constant = std::make_shared<const Tensor>(std::move(t))});
   };
-  Node both = conv;
-  const ValueId filter_id = constant(filter, w->shape());
-  const ValueId bias_id = constant(bias, Shape{channels});
-  both.inputs = {conv.inputs[0], filter_id, bias_id};
+  Node both = before;
+  both.inputs[1] = constant(filter, w->shape());
+  both.inputs.resize(std::max<size_t>(both.inputs.size(), 3), kNoValue);
+  both.inputs[2] = constant(bias, Shape{channels});
   return both;
 }
 

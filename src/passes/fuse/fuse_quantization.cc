@@ -11,6 +11,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/pool/pool.h"
 #include "ops/resize/resize.h"
+#include "ops/softmax/softmax.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
@@ -26,7 +27,8 @@ struct Quantized {
 
 class QuantizationFuser {
  public:
-  explicit QuantizationFuser(Graph& g) : g_(g), quantized_(g.values.size()), quantizer_(g.values.size(), -1) {
+  QuantizationFuser(Graph& g, bool softmax)
+      : g_(g), softmax_(softmax), quantized_(g.values.size()), quantizer_(g.values.size(), -1) {
     const std::vector<int> uses = count_uses(g);
     for (size_t k = 0; k < g.nodes.size(); ++k) {
       const Node& n = g.nodes[k];
@@ -189,6 +191,11 @@ class QuantizationFuser {
       }
       case Op::kUnary:
         return per_tensor_operands(n);
+      case Op::kSoftmax: {
+        const bool counts = static_cast<const SoftmaxAttrs&>(*n.attrs).kind == SoftmaxAttrs::Kind::kSoftmax;
+        return softmax_ && counts && per_tensor_operands(n) && y.quant->scale() == 1.f / 256 &&
+               y.quant->zero_point() == int_min(y.dtype) && g_.value(quantized_8bit(n, 0)->id).type.dtype == y.dtype;
+      }
       case Op::kConcat:
         return per_tensor_operands(n) && std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId id) {
                  return g_.value(quantized_[static_cast<size_t>(id)].id).type.dtype == y.dtype;
@@ -274,6 +281,7 @@ class QuantizationFuser {
   }
 
   Graph& g_;
+  bool softmax_;
   std::vector<Quantized> quantized_;  ///< by value of the original graph: what a DequantizeLinear made it from
   std::vector<int> quantizer_;        ///< by value: the node that quantizes it, where that is its only user; -1: none
   std::map<ValueId, std::vector<Quantized>> typed_;
@@ -282,8 +290,8 @@ class QuantizationFuser {
 
 }  // namespace
 
-void fuse_quantization(Graph& graph) {
-  QuantizationFuser(graph).run();
+void fuse_quantization(Graph& graph, bool softmax) {
+  QuantizationFuser(graph, softmax).run();
   remove_dead_nodes(graph);
 }
 

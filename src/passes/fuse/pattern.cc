@@ -13,6 +13,15 @@ namespace smelt {
 
 bool is_near(double value, double wanted) { return std::abs(value - wanted) <= 1e-4 * std::abs(wanted); }
 
+Node remade(const Node& n, Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const char* origin) {
+  Node made = n;
+  made.op = op;
+  made.attrs = std::move(attrs);
+  made.inputs = std::move(inputs);
+  made.origin = origin;
+  return made;
+}
+
 Pattern::Pattern(Graph& graph) : graph_(graph), producer_(graph.values.size(), -1), uses_(count_uses(graph)) {
   for (size_t k = 0; k < graph.nodes.size(); ++k)
     for (const ValueId id : graph.nodes[k].outputs)

@@ -59,6 +59,9 @@ class Pattern {
   std::vector<int> producer_, uses_;
 };
 
+/// The node `n` as another operator of the given inputs.
+Node remade(const Node& n, Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const char* origin);
+
 /// True if two coefficients are the same but for the rounding of an exporter.
 bool is_near(double value, double wanted);
 

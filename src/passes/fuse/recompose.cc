@@ -10,23 +10,17 @@
 #include "ops/normalization/normalization.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
+#include "passes/fuse/bounded_functions.h"
+#include "passes/fuse/dynamic_quantization.h"
+#include "passes/fuse/group_normalization.h"
 #include "passes/fuse/pattern.h"
+#include "passes/fuse/pixel_shuffle.h"
 #include "passes/fuse/run_time_quantization.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
 namespace {
-
-/// The node `n` as another operator of the given inputs.
-Node as(const Node& n, Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const char* origin) {
-  Node made = n;
-  made.op = op;
-  made.attrs = std::move(attrs);
-  made.inputs = std::move(inputs);
-  made.origin = origin;
-  return made;
-}
 
 bool is_scaled(const Product& p, ValueId x, double coefficient) {
   return p.factors.size() == 1 && p.factors[0] == x && is_near(p.coefficient, coefficient);
@@ -67,15 +61,15 @@ std::optional<Node> gated_unit(const Pattern& in, const Node& n) {
       const Product u = in.product(sigmoid->inputs[0]);
       if (!is_scaled(u, x, u.coefficient) || u.coefficient == 0) continue;
       const Unary fn = u.coefficient == 1 ? Unary::kSilu : Unary::kQuickGelu;
-      return as(n, Op::kUnary, make_attrs<UnaryAttrs>(fn, u.coefficient), {x}, "Sigmoid+Mul");
+      return remade(n, Op::kUnary, make_attrs<UnaryAttrs>(fn, u.coefficient), {x}, "Sigmoid+Mul");
     }
     const ValueId inner = is_near(p.coefficient, 0.5) ? in.addend_of(gate, 1) : kNoValue;
     if (inner == kNoValue || !in.has_one_use(inner)) continue;
     if (const Node* erf = in.unary(inner, Unary::kErf);
         erf && is_scaled(in.product(erf->inputs[0]), x, std::numbers::sqrt2 / 2))
-      return as(n, Op::kUnary, make_attrs<UnaryAttrs>(Unary::kGelu), {x}, "Erf+Mul");
+      return remade(n, Op::kUnary, make_attrs<UnaryAttrs>(Unary::kGelu), {x}, "Erf+Mul");
     if (const Node* tanh = in.unary(inner, Unary::kTanh); tanh && is_tanh_argument(in, tanh->inputs[0], x))
-      return as(n, Op::kUnary, make_attrs<UnaryAttrs>(Unary::kGeluTanh), {x}, "Tanh+Mul");
+      return remade(n, Op::kUnary, make_attrs<UnaryAttrs>(Unary::kGeluTanh), {x}, "Tanh+Mul");
   }
   return std::nullopt;
 }
@@ -126,10 +120,10 @@ std::optional<Node> normalization(const Pattern& in, const Node& n) {
     a.epsilon = *epsilon;
     const ValueId x = centred(in, quotient->x);
     if (x != kNoValue && (p.factors[0] == quotient->x || centred(in, p.factors[0]) == x))
-      return as(n, Op::kLayerNorm, make_attrs<LayerNormAttrs>(a), {x}, "ReduceMean+Div");
+      return remade(n, Op::kLayerNorm, make_attrs<LayerNormAttrs>(a), {x}, "ReduceMean+Div");
     a.rms = true;
     if (p.factors[0] != quotient->x) return std::nullopt;
-    return as(n, Op::kLayerNorm, make_attrs<LayerNormAttrs>(a), {quotient->x}, "ReduceMean+Div");
+    return remade(n, Op::kLayerNorm, make_attrs<LayerNormAttrs>(a), {quotient->x}, "ReduceMean+Div");
   }
   return std::nullopt;
 }
@@ -204,7 +198,7 @@ std::optional<Node> factored_normalization(const Pattern& in, const Node& n) {
     a.epsilon = *epsilon;
     std::vector<ValueId> inputs{x, scale, bias};
     while (inputs.back() == kNoValue) inputs.pop_back();
-    return as(n, Op::kLayerNorm, make_attrs<LayerNormAttrs>(a), std::move(inputs), "Mean+Rsqrt+Mul+Add");
+    return remade(n, Op::kLayerNorm, make_attrs<LayerNormAttrs>(a), std::move(inputs), "Mean+Rsqrt+Mul+Add");
   }
   return std::nullopt;
 }
@@ -227,7 +221,7 @@ std::optional<Node> scaled_normalization(const Pattern& in, const Node& n) {
     if (!scales && a.rms) continue;
     inputs.resize(at, kNoValue);
     inputs.push_back(n.inputs[1 - i]);
-    return as(n, Op::kLayerNorm, norm.attrs, std::move(inputs), "LayerNormalization");
+    return remade(n, Op::kLayerNorm, norm.attrs, std::move(inputs), "LayerNormalization");
   }
   return std::nullopt;
 }
@@ -249,77 +243,8 @@ std::optional<Node> biased_product(const Pattern& in, const Node& n) {
     if (c->dtype() != DType::kF32 || c->rank() < 1 || c->rank() > in.type(n.inputs[i]).shape.rank() ||
         c->elements() != columns || c->shape().back() != columns)
       continue;
-    return as(n, Op::kMatMul, product->attrs, {product->inputs[0], product->inputs[1], n.inputs[1 - i]}, "MatMul+Add");
-  }
-  return std::nullopt;
-}
-
-/// True if the value is absent, or a constant whose elements are all `wanted`.
-bool is_uniform(const Pattern& in, const Node& n, size_t i, double wanted) {
-  if (i >= n.inputs.size() || n.inputs[i] == kNoValue) return true;
-  const Tensor* c = in.constant(n.inputs[i]);
-  if (!c || c->dtype() != DType::kF32 || c->quant()) return false;
-  const auto* v = c->data<float>();
-  return std::all_of(v, v + c->elements(), [&](float e) { return static_cast<double>(e) == wanted; });
-}
-
-/// True if `n` reshapes to the shape of x.
-bool restores_shape(const Pattern& in, const Node& n, ValueId x) {
-  if (const Node* shape = in.producer(n.inputs[1], Op::kShapeOf)) {
-    const auto& a = static_cast<const ShapeOfAttrs&>(*shape->attrs);
-    return shape->inputs[0] == x && a.start == 0 && a.end == INT64_MAX;
-  }
-  return in.constant(n.inputs[1]) && in.type(x).is_static() && in.type(n.outputs[0]).is_static() &&
-         in.type(x).shape == in.type(n.outputs[0]).shape;
-}
-
-/// PyTorch's group normalization: [n, channels, ...] as [n, groups, rest], normalized row by row, and back.
-std::optional<Node> group_normalization(const Pattern& in, const Node& n) {
-  const Node* norm = n.op == Op::kReshape ? in.producer(n.inputs[0], Op::kGroupNorm) : nullptr;
-  const Node* split = norm ? in.producer(norm->inputs[0], Op::kReshape) : nullptr;
-  if (!split || norm->outputs.size() != 1 || !in.has_one_use(n.inputs[0])) return std::nullopt;
-  const ValueId x = split->inputs[0];
-  if (!in.is_f32(x) || !in.is_f32(n.outputs[0]) || !in.type(x).ranked || !in.type(norm->inputs[0]).ranked)
-    return std::nullopt;
-  const Shape &from = in.type(x).shape, &rows = in.type(norm->inputs[0]).shape;
-  GroupNormAttrs a = static_cast<const GroupNormAttrs&>(*norm->attrs);
-  const bool row_by_row = a.groups == 0 || a.groups == rows[1];
-  if (from.rank() < 3 || rows.rank() != 3 || !row_by_row || a.layout != Layout::kChannelsFirst ||
-      a.act.kind != ActKind::kNone || rows[1] < 1 || from[1] < 1 || from[1] % rows[1] != 0)
-    return std::nullopt;
-  const Tensor* shape = in.constant(split->inputs[1]);
-  const bool copies_batch =
-      shape && get_int(*shape, 0) == 0 && !static_cast<const ReshapeAttrs&>(*split->attrs).allow_zero;
-  if (!copies_batch && (from[0] < 1 || from[0] != rows[0])) return std::nullopt;
-  if (!restores_shape(in, n, x) || !is_uniform(in, *norm, 1, 1) || !is_uniform(in, *norm, 2, 0)) return std::nullopt;
-  a.groups = rows[1];
-  a.per_group_affine = false;
-  return as(n, Op::kGroupNorm, make_attrs<GroupNormAttrs>(a), {x}, "Reshape+InstanceNormalization");
-}
-
-/// A group normalization with the constant, one number a channel, that `n` multiplies its result with or adds to it.
-std::optional<Node> scaled_group_norm(Pattern& in, const Node& n) {
-  const bool scales = in.binary(n.outputs[0], Binary::kMul) != nullptr;
-  if (!scales && !in.binary(n.outputs[0], Binary::kAdd)) return std::nullopt;
-  for (size_t i = 0; i < 2; ++i) {
-    const Node* norm = in.producer(n.inputs[i], Op::kGroupNorm);
-    const Tensor* c = in.constant(n.inputs[1 - i]);
-    if (!norm || norm->outputs.size() != 1 || !in.has_one_use(n.inputs[i]) || !c || !in.type(norm->inputs[0]).ranked)
-      continue;
-    const auto& a = static_cast<const GroupNormAttrs&>(*norm->attrs);
-    const Shape& x = in.type(norm->inputs[0]).shape;
-    const size_t at = scales ? 1 : 2;
-    if (norm->inputs.size() > at || a.per_group_affine || a.layout != Layout::kChannelsFirst ||
-        a.act.kind != ActKind::kNone || c->dtype() != DType::kF32 || c->quant() || x[1] < 2)
-      continue;
-    const int channels = c->rank() - (x.rank() - 1);  // the dimension of c that is x's channels
-    if (channels < 0 || channels > 1 || c->elements() != x[1] || c->dim(channels) != x[1]) continue;
-    Node made = as(n, Op::kGroupNorm, norm->attrs, norm->inputs, "GroupNormalization");
-    auto vector = std::make_shared<const Tensor>(c->reshaped({x[1]}));
-    made.inputs.resize(at, kNoValue);
-    made.inputs.push_back(in.add_value(ValueType::tensor(DType::kF32, vector->shape())));
-    in.graph().value(made.inputs.back()).constant = std::move(vector);
-    return made;
+    return remade(n, Op::kMatMul, product->attrs, {product->inputs[0], product->inputs[1], n.inputs[1 - i]},
+                  "MatMul+Add");
   }
   return std::nullopt;
 }
@@ -363,7 +288,46 @@ std::optional<Node> truth_reduction(const Pattern& in, const Node& n) {
   a.fn = a.fn == Reduction::kMax ? Reduction::kAny : Reduction::kAll;
   std::vector<ValueId> inputs = reduce->inputs;
   inputs[0] = cast->inputs[0];
-  return as(n, Op::kReduce, make_attrs<ReduceAttrs>(a), std::move(inputs), "Cast+Reduce");
+  return remade(n, Op::kReduce, make_attrs<ReduceAttrs>(a), std::move(inputs), "Cast+Reduce");
+}
+
+/// Places along a dimension that are int64, made int32 and int64 again: what they were.
+std::optional<Node> wide_index(const Pattern& in, const Node& n) {
+  const int narrow = in.index_of_producer(n.inputs[0]);
+  if (narrow < 0 || in.node(narrow).op != Op::kCast || in.type(n.outputs[0]).dtype != DType::kI64 ||
+      in.type(n.inputs[0]).dtype != DType::kI32)
+    return std::nullopt;
+  const ValueId x = in.node(narrow).inputs[0];
+  const int at = in.index_of_producer(x);
+  if (at < 0 || in.type(x).dtype != DType::kI64) return std::nullopt;
+  const Node& source = in.node(at);
+  const bool place = (source.op == Op::kTopK && source.outputs.size() > 1 && source.outputs[1] == x) ||
+                     source.op == Op::kArgReduce || source.op == Op::kNonZero;
+  const ValueType& from = in.type(source.inputs[0]);
+  if (!place || !from.is_static() || from.shape.elements() > INT32_MAX) return std::nullopt;
+  return remade(n, Op::kUnary, make_attrs<UnaryAttrs>(Unary::kIdentity), {x}, "Cast");
+}
+
+/// log(1 + exp(-|x|)) + max(x, 0): softplus of x.
+std::optional<Node> softplus(const Pattern& in, const Node& n) {
+  const Node* sum = in.binary(n.outputs[0], Binary::kAdd);
+  for (size_t i = 0; sum && i < 2; ++i) {
+    ValueId inner = kNoValue;
+    if (const Node* log = in.unary(sum->inputs[i], Unary::kLog1p)) inner = log->inputs[0];
+    if (const Node* log = in.unary(sum->inputs[i], Unary::kLog)) inner = in.addend_of(log->inputs[0], 1);
+    const Node* exp = inner == kNoValue ? nullptr : in.unary(inner, Unary::kExp);
+    const Node* negative = exp ? in.unary(exp->inputs[0], Unary::kNeg) : nullptr;
+    const Node* magnitude = negative ? in.unary(negative->inputs[0], Unary::kAbs) : nullptr;
+    if (!magnitude) continue;
+    const ValueId x = magnitude->inputs[0];
+    const Node* relu = in.unary(sum->inputs[1 - i], Unary::kRelu);
+    const Node* most = in.binary(sum->inputs[1 - i], Binary::kMax);
+    const bool positive = (relu && relu->inputs[0] == x) ||
+                          (most && most->inputs[0] == x && in.scalar(most->inputs[1], x) == 0) ||
+                          (most && most->inputs[1] == x && in.scalar(most->inputs[0], x) == 0);
+    if (positive) return remade(n, Op::kUnary, make_attrs<UnaryAttrs>(Unary::kSoftplus), {x}, "Softplus");
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -377,17 +341,24 @@ void recompose(Graph& graph) {
     if (n.op == Op::kGather) {
       made = wrapped_gather(in, n);
     } else if (n.op == Op::kCast) {
+      if (fuse_dynamic_quantize(in, k) || fuse_integer_product(in, k)) continue;
       made = truth_reduction(in, n);
+      if (!made) made = wide_index(in, n);
     } else if (!in.is_f32(n.outputs[0])) {
       continue;
     } else if (n.op == Op::kMatMul || n.op == Op::kConv) {
       made = run_time_quantized(in, n);
     } else if (n.op == Op::kReshape) {
       made = group_normalization(in, n);
-    } else if (n.op == Op::kBinary) {
-      for (const auto& form : {gated_unit, normalization, factored_normalization, scaled_normalization, biased_product})
+    } else if (n.op == Op::kDepthSpace) {
+      made = reordered_depth(in, n);
+    } else if (n.op == Op::kBinary || n.op == Op::kUnary || n.op == Op::kClamp) {
+      for (const auto& form : {hard_sigmoid, hard_swish, scalar_clamp})
         if (!made) made = form(in, n);
-      if (!made) made = scaled_group_norm(in, n);
+      for (const auto& form :
+           {softplus, gated_unit, normalization, factored_normalization, scaled_normalization, biased_product})
+        if (!made && n.op == Op::kBinary) made = form(in, n);
+      if (!made && n.op == Op::kBinary) made = scaled_group_norm(in, n);
     }
     if (made) in.replace(k, std::move(*made));
   }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "ops/attention/attention.h"
+#include "ops/conv/conv.h"
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
@@ -261,6 +262,94 @@ TEST(Recompose, GroupNormalization) {
       {"Binary", "GroupNorm", "Binary"});
 }
 
+TEST(Recompose, GroupNormalizationOfRows) {
+  const auto rows = [](Forms& f, ValueId x, bool rms) {
+    LayerNormAttrs a;
+    a.rms = rms;
+    const ValueId y = f.op(Op::kLayerNorm, make_attrs<LayerNormAttrs>(a), {f.reshape(x, {2, 3, 40})});
+    return f.mul(f.reshape(y, {2, 6, 4, 5}), f.weights({6, 1, 1}));
+  };
+  check({2, 6, 4, 5}, [&](Forms& f, ValueId x) { return rows(f, x, false); }, {"GroupNorm"});
+  check({2, 6, 4, 5}, [&](Forms& f, ValueId x) { return rows(f, x, true); }, {"LayerNorm", "Binary"});
+}
+
+TEST(Recompose, BoundedFunctions) {
+  const auto within = [](Forms& f, ValueId x, double lo, double hi) {
+    return f.binary(Binary::kMin, f.binary(Binary::kMax, x, lo), hi);
+  };
+  check(kRows, [&](Forms& f, ValueId x) { return within(f, x, -1, 2); }, {"Unary"});
+  check(kRows, [&](Forms& f, ValueId x) { return f.binary(Binary::kMin, f.unary(Unary::kRelu, x), 6.0); }, {"Unary"});
+  check(kRows, [&](Forms& f, ValueId x) { return within(f, f.add(f.mul(x, 0.2), 0.5), 0, 1); }, {"Unary"});
+  check(kRows, [&](Forms& f, ValueId x) { return f.mul(within(f, f.add(x, 3), 0, 6), 1.0 / 6); }, {"Unary"});
+  check(kRows, [&](Forms& f, ValueId x) { return f.mul(f.mul(x, within(f, f.add(x, 3), 0, 6)), 1.0 / 6); }, {"Unary"});
+  check(kRows, [&](Forms& f, ValueId x) { return f.mul(x, f.mul(within(f, f.add(x, 3), 0, 6), 1.0 / 6)); }, {"Unary"});
+  // Bounds without numbers between, another slope.
+  check(kRows, [&](Forms& f, ValueId x) { return within(f, x, 2, -1); }, {"Binary", "Binary"});
+  check(kRows, [&](Forms& f, ValueId x) { return f.mul(x, within(f, f.add(f.mul(x, 0.2), 0.5), 0, 1)); },
+        {"Unary", "Binary"});
+}
+
+TEST(Recompose, Softplus) {
+  const auto form = [](Forms& f, ValueId x, double one) {
+    const ValueId small = f.unary(Unary::kExp, f.unary(Unary::kNeg, f.unary(Unary::kAbs, x)));
+    const ValueId log = f.unary(Unary::kLog, f.add(small, one));
+    return f.binary(Binary::kAdd, log, f.unary(Unary::kRelu, x));
+  };
+  check(kRows, [&](Forms& f, ValueId x) { return form(f, x, 1); }, {"Unary"});
+  check(kRows, [&](Forms& f, ValueId x) { return form(f, x, 2); },
+        {"Unary", "Unary", "Unary", "Binary", "Unary", "Unary", "Binary"});
+}
+
+TEST(Recompose, DepthToSpaceInTheOtherOrder) {
+  const auto form = [](Forms& f, ValueId x, int64_t first) {
+    const std::vector<int64_t> from{first, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11};
+    GatherAttrs g;
+    g.axis = 1;
+    BlockAttrs b;
+    b.block = 2;
+    const ValueId y = f.op(Op::kGather, make_attrs<GatherAttrs>(g), {x, f.b.i64(std::span<const int64_t>(from))});
+    return f.op(Op::kDepthSpace, make_attrs<BlockAttrs>(b), {y});
+  };
+  check({1, 12, 3, 2}, [&](Forms& f, ValueId x) { return form(f, x, 0); }, {"DepthSpace"});
+  check({1, 12, 3, 2}, [&](Forms& f, ValueId x) { return form(f, x, 1); }, {"Gather", "DepthSpace"});
+}
+
+/// Statistics of `n` channels behind a value.
+ValueId batch_normalized(Forms& f, ValueId x, int64_t n) {
+  const ValueId variance = f.b.constant("", random_tensor(DType::kF32, {n}, 0.5, 2, 9));
+  const auto channels = [&](uint32_t seed) { return f.weights({n}, seed); };
+  return f.op(Op::kBatchNorm, make_attrs<BatchNormAttrs>(), {x, channels(5), channels(6), channels(7), variance});
+}
+
+TEST(FuseBatchNorm, IntoTheWeightsBeforeIt) {
+  for (const int64_t groups : {1, 2}) {
+    ConvTransposeAttrs a;
+    a.groups = groups;
+    a.filter = FilterLayout::kIOS;
+    check({2, 4, 5, 3},
+          [&](Forms& f, ValueId x) {
+            const ValueId y = f.op(Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(a),
+                                   {x, f.weights({4, 3, 2, 2}), f.weights({3 * groups})});
+            return batch_normalized(f, y, 3 * groups);
+          },
+          {"ConvTranspose"});
+  }
+  check({4, 6}, [](Forms& f, ValueId x) { return batch_normalized(f, f.matmul(x, f.weights({6, 5})), 5); }, {"MatMul"});
+  check(  // a bias by row
+      {5, 6},
+      [](Forms& f, ValueId x) {
+        const ValueId y = f.op(Op::kMatMul, make_attrs<MatMulAttrs>(), {x, f.weights({6, 5}), f.weights({5, 1}, 8)});
+        return batch_normalized(f, y, 5);
+      },
+      {"MatMul", "BatchNorm"});
+  // The second of three dimensions is no column.
+  check({4, 5, 6},
+        [](Forms& f, ValueId x) {
+          return batch_normalized(f, f.matmul(x, f.weights({6, 5})), 5);
+        },
+        {"MatMul", "BatchNorm"});
+}
+
 /// 3 heads of 8 elements.
 ValueId heads(Forms& f, ValueId x, const std::vector<int64_t>& perm) {
   return f.transpose(f.reshape(x, {0, -1, 3, 8}), perm);
@@ -340,6 +429,16 @@ TEST(FuseAttention, RootOfTheScaleAndGuardedRows) {
             return f.matmul(seen, k);
           },
           {"Attention"});
+}
+
+TEST(FuseAttention, ScaleBelowTheTurnedKeys) {
+  check({2, 5, 24},
+        [](Forms& f, ValueId x) {
+          const ValueId q = f.mul(heads(f, x, {0, 2, 1, 3}), 0.6);
+          const ValueId k = f.transpose(f.mul(f.reshape(x, {0, -1, 3, 8}), 0.6), {0, 2, 3, 1});
+          return join(f, f.matmul(f.softmax(f.matmul(q, k)), heads(f, x, {0, 2, 1, 3})));
+        },
+        {"Attention"});
 }
 
 TEST(FuseAttention, KeysTurnedInThreeDimensions) {

@@ -9,6 +9,7 @@
 #include "ops/core/op.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
+#include "passes/passes.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
 
@@ -25,6 +26,12 @@ struct Rounded {
 class Formula {
  public:
   explicit Formula(const Pattern& in) : in_(in) {}
+
+  /// match() by XNNPACK's rule.
+  std::optional<Rounded> match_xnnpack(ValueId id) const {
+    const Node* y = in_.binary(id, Binary::kMul);
+    return y ? xnnpack(y->inputs[0], y->inputs[1]) : std::nullopt;
+  }
 
   /// `id` = rounded(x); nullopt if it is no such value.
   std::optional<Rounded> match(ValueId id) const {
@@ -67,10 +74,24 @@ class Formula {
     return magnitude && magnitude->inputs[0] == sign->inputs[0] ? sign->inputs[0] : kNoValue;
   }
   ValueId clamped(ValueId id, double lo, double hi) const {
+    if (const Node* clamp = in_.unary(id, Unary::kClamp)) {
+      const auto& a = static_cast<const UnaryAttrs&>(*clamp->attrs);
+      return a.a == lo && a.b == hi ? clamp->inputs[0] : kNoValue;
+    }
     const Node* n = in_.producer(id, Op::kClamp);
     return n && n->inputs.size() == 3 && in_.is_f32(id) && is(n->inputs[1], id, lo) && is(n->inputs[2], id, hi)
                ? n->inputs[0]
                : kNoValue;
+  }
+
+  /// The sum that is clamped to [lo, hi], by a node of its own or as its activation.
+  const Node* clamped_sum(ValueId id, double lo, double hi) const {
+    if (const ValueId sum = clamped(id, lo, hi); sum != kNoValue) return in_.binary(sum, Binary::kAdd);
+    const Node* n = in_.producer(id, Op::kBinary);
+    if (!n || !in_.is_f32(id) || !in_.is_f32(n->inputs[0])) return nullptr;
+    const auto& a = static_cast<const BinaryAttrs&>(*n->attrs);
+    const bool clamps = a.act.kind == ActKind::kClamp && a.act.a == lo && a.act.b == hi;
+    return clamps && a.fn == Binary::kAdd && a.alpha == 1 ? n : nullptr;
   }
 
   /// x of reduce(x) over constant dimensions, which stay with extent 1.
@@ -138,6 +159,32 @@ class Formula {
     return Rounded{r->x, true, r->axes};
   }
 
+  /// (clamp(round(x * inverse) + point) - point) / inverse, inverse = 255 / (high - low), point = round(-low * inverse)
+  /// - 128: XNNPACK's rule.
+  std::optional<Rounded> xnnpack(ValueId steps, ValueId scale) const {
+    const Node* reciprocal = in_.unary(scale, Unary::kReciprocal);
+    const ValueId inverse = reciprocal ? reciprocal->inputs[0] : kNoValue;
+    const Node* where = in_.producer(inverse, Op::kWhere);
+    const Node* flat = where ? in_.producer(where->inputs[0], Op::kBinary) : nullptr;
+    if (!flat || static_cast<const BinaryAttrs&>(*flat->attrs).fn != Binary::kEqual ||
+        !is(flat->inputs[1], flat->inputs[0], 0) || !is(where->inputs[1], where->inputs[2], 1))
+      return std::nullopt;
+    const ValueId width = behind(where->inputs[2], Binary::kDiv, 255);
+    const Node* span = width == flat->inputs[0] ? in_.binary(width, Binary::kSub) : nullptr;
+    const auto r = span ? range(span->inputs[1], span->inputs[0]) : std::nullopt;
+    const Node* moved = r ? in_.binary(steps, Binary::kSub) : nullptr;
+    if (!moved) return std::nullopt;
+    const ValueId point = moved->inputs[1];
+    const Node* nearest = in_.unary(before(point, Binary::kSub, 128), Unary::kRound);
+    const Node* lowest = nearest ? in_.binary(nearest->inputs[0], Binary::kMul) : nullptr;
+    const Node* negative = lowest && lowest->inputs[1] == inverse ? in_.unary(lowest->inputs[0], Unary::kNeg) : nullptr;
+    if (!negative || negative->inputs[0] != r->low) return std::nullopt;
+    const Node* sum = clamped_sum(moved->inputs[0], -128, 127);
+    const Node* round = sum && sum->inputs[1] == point ? in_.unary(sum->inputs[0], Unary::kRound) : nullptr;
+    if (!round || !is_binary(round->inputs[0], Binary::kMul, r->x, inverse)) return std::nullopt;
+    return Rounded{r->x, true, r->axes};
+  }
+
   const Pattern& in_;
 };
 
@@ -202,11 +249,15 @@ Node product_of(Pattern& in, const Node& n, ValueId x, Tensor weights, AttrsPtr 
   return made;
 }
 
+/// True for a product of rows with a matrix, without further factors.
+bool multiplies_rows(const MatMulAttrs& a, const Node& n) {
+  return !a.dynamic_quant && a.row_block == 0 && !a.transpose_a && !a.flatten_a && !a.trans_batch_a &&
+         !a.trans_batch_b && a.alpha == 1 && a.beta == 1 && n.inputs.size() <= 3;
+}
+
 std::optional<Node> rows_product(Pattern& in, const Node& n) {
   MatMulAttrs a = static_cast<const MatMulAttrs&>(*n.attrs);
-  if (a.dynamic_quant || a.row_block != 0 || a.transpose_a || a.flatten_a || a.trans_batch_a || a.trans_batch_b ||
-      a.alpha != 1 || a.beta != 1 || n.inputs.size() > 3)
-    return std::nullopt;
+  if (!multiplies_rows(a, n)) return std::nullopt;
   const auto rounded = Formula(in).match(n.inputs[0]);
   if (!rounded || rounded->axes != std::vector<int64_t>{in.type(rounded->x).shape.rank() - 1}) return std::nullopt;
   auto weights = int8_matrix(in, n.inputs[1], a.transpose_b);
@@ -232,7 +283,40 @@ std::optional<Node> images_product(Pattern& in, const Node& n) {
   return product_of(in, n, rounded->x, std::move(*weights), make_attrs<ConvAttrs>(a));
 }
 
+/// A product with int8 or 4-bit weights whose rows are rounded by XNNPACK's rule, as one that rounds them.
+std::optional<Node> xnnpack_product(Pattern& in, const Node& n) {
+  MatMulAttrs a = static_cast<const MatMulAttrs&>(*n.attrs);
+  if (n.inputs.size() < 2 || n.inputs[1] == kNoValue || !in.is_f32(n.inputs[0]) || !multiplies_rows(a, n))
+    return std::nullopt;
+  const auto rounded = Formula(in).match_xnnpack(n.inputs[0]);
+  if (!rounded || rounded->axes != std::vector<int64_t>{in.type(rounded->x).shape.rank() - 1}) return std::nullopt;
+  const Tensor* held = in.constant(n.inputs[1]);
+  const bool four = held && bit_width(held->dtype()) == 4 && in.type(n.inputs[1]).quant && a.transpose_b;
+  auto weights = four ? std::nullopt : int8_matrix(in, n.inputs[1], a.transpose_b);
+  if (!four && !weights) return std::nullopt;
+  a.dynamic_quant = a.asymmetric_inputs = a.transpose_b = true;
+  if (!four) return product_of(in, n, rounded->x, std::move(*weights), make_attrs<MatMulAttrs>(a));
+  Node made = n;
+  made.inputs[0] = rounded->x;
+  made.attrs = make_attrs<MatMulAttrs>(a);
+  made.origin = "DynamicQuantization";
+  return made;
+}
+
 }  // namespace
+
+void fuse_xnnpack_rows(Graph& graph) {
+  Pattern in(graph);
+  bool changed = false;
+  for (size_t k = 0; k < graph.nodes.size(); ++k) {
+    if (graph.nodes[k].op != Op::kMatMul) continue;
+    auto made = xnnpack_product(in, graph.nodes[k]);
+    if (!made) continue;
+    in.replace(k, std::move(*made));
+    changed = true;
+  }
+  if (changed) recompose(graph);
+}
 
 std::optional<Node> run_time_quantized(Pattern& in, const Node& n) {
   if (n.inputs.size() < 2 || !in.is_f32(n.inputs[0]) || n.inputs[1] == kNoValue) return std::nullopt;

@@ -94,6 +94,37 @@ TEST(RunTimeQuantization, KeepsResults) {
     }
 }
 
+TEST(RunTimeQuantization, XnnpacksRuleOfOnnx) {
+  // Rows that a Quantize rounds, as programs have them, through ONNX: their formula is XNNPACK's.
+  auto module = product(false, true);
+  Graph& graph = module->graphs[0];
+  Node& product = graph.nodes[0];
+  const ValueType x = graph.value(graph.inputs[0]).type;
+  ValueType rows = x;
+  rows.dtype = DType::kI8;
+  Quantization q;
+  q.kind = Quantization::Kind::kPerToken;
+  q.axis = 1;
+  rows.quant = std::make_shared<const Quantization>(std::move(q));
+  MatMulAttrs a = static_cast<const MatMulAttrs&>(*product.attrs);
+  a.dynamic_quant = a.asymmetric_inputs = false;
+  product.attrs = make_attrs<MatMulAttrs>(a);
+  Node quantize = product;
+  quantize.op = Op::kQuantize;
+  quantize.attrs = make_attrs<NoAttrs>();
+  quantize.inputs = {graph.inputs[0]};
+  quantize.outputs = {graph.add_value({.name = "", .type = rows})};
+  product.inputs[0] = quantize.outputs[0];
+  graph.nodes.insert(graph.nodes.begin(), quantize);
+  const auto back = test::rewritten(ModelAccess::make(module), "onnx");
+  ASSERT_TRUE(back.ok()) << back.error().message();
+  Graph read = module_of(*back).graphs[0];
+  recompose(read);
+  EXPECT_GT(read.nodes.size(), 10U);
+  fuse_xnnpack_rows(read);
+  expect_one<MatMulAttrs>(read, Op::kMatMul, true);
+}
+
 TEST(RunTimeQuantization, OtherFormulasStay) {
   for (const auto& [number, other] : {std::pair{255.0f, 254.0f}, {-128.0f, -127.0f}, {0.5f, 0.25f}}) {
     const Graph graph = recomposed(false, true, number, other);

@@ -46,10 +46,33 @@ bool call_softmax(CallWriter& w) {
   return w.out(0, w.plan().reshape(y, whole));
 }
 
+namespace {
+
+/// The call of that name, whose parameters are vectors of the input's element type.
+bool native_batch_norm(CallWriter& w, const BatchNormAttrs& a) {
+  PlanWriter& p = w.plan();
+  const int x = w.real(0);
+  const DType dtype = w.dtype(x);
+  std::vector<int> args{x};
+  for (const int i : {1, 2, 3, 4}) {
+    if (w.has(i) && (w.in_type(i).shape.rank() != 1 || w.in_type(i).quant)) return false;
+    args.push_back(w.has(i) ? w.cast(w.real(i), dtype) : p.null());
+  }
+  args.push_back(p.real(a.momentum));
+  args.push_back(p.real(a.epsilon));
+  std::vector<int> outputs{p.add_tensor(dtype, w.shape(x))};
+  for (int i = 0; i < 2; ++i) outputs.push_back(p.add_tensor(dtype, Shape{0}));
+  p.call_to("aten::_native_batch_norm_legit_no_training", "out", std::move(args), outputs);
+  return w.out(0, outputs[0]);
+}
+
+}  // namespace
+
 bool call_batch_norm(CallWriter& w) {
   const auto& a = w.attrs<BatchNormAttrs>();
   if (a.training || w.wants(1) || w.wants(2) || w.rank(0) < 2) return false;
   const int rank = w.rank(0), axis = a.layout == Layout::kChannelsFirst ? 1 : rank - 1;
+  if (axis == 1 && w.has(3) && w.has(4)) return native_batch_norm(w, a);
   const int x = w.real(0);
   Shape s = Shape::of_rank(rank, 1);
   s[axis] = w.in_type(3).shape[0];
@@ -109,12 +132,35 @@ bool call_layer_norm(CallWriter& w) {
   return w.out(0, y);
 }
 
+namespace {
+
+/// The call of that name, which takes channels first and a scale and an offset for each channel.
+bool native_group_norm(CallWriter& w, int64_t groups) {
+  const auto& a = w.attrs<GroupNormAttrs>();
+  PlanWriter& p = w.plan();
+  const int x = w.real(0);
+  const Shape s = w.shape(x);
+  std::vector<int> args{x};
+  for (const int i : {1, 2})
+    args.push_back(w.has(i) ? w.cast(p.reshape(w.real(i), Shape{s[1]}), w.dtype(x)) : p.null());
+  for (const int64_t n : {s[0], s[1], s.elements() / (s[0] * s[1]), groups}) args.push_back(p.integer(n));
+  args.push_back(p.real(a.epsilon));
+  std::vector<int> outputs{p.add_tensor(w.dtype(x), s)};
+  for (int i = 0; i < 2; ++i) outputs.push_back(p.add_tensor(w.dtype(x), Shape{s[0], groups}));
+  p.call_to("aten::native_group_norm", "out", std::move(args), outputs);
+  const auto after = w.activated(outputs[0], a.act);
+  return after && w.out(0, *after);
+}
+
+}  // namespace
+
 bool call_group_norm(CallWriter& w) {
   const auto& a = w.attrs<GroupNormAttrs>();
   if (extra_outputs(w) || a.layout != Layout::kChannelsFirst || w.rank(0) < 3) return false;
   const Shape s = w.in_type(0).shape;
   const int64_t groups = a.groups == 0 ? s[1] : a.groups;
   if (groups < 1 || s[1] % groups != 0) return false;
+  if (!a.per_group_affine && s.elements() > 0) return native_group_norm(w, groups);
   PlanWriter& p = w.plan();
   int y = p.reshape(w.real(0), Shape{s[0], groups, s.elements() / std::max<int64_t>(s[0] * groups, 1)});
   y = normalized_over(w, y, {2}, a.epsilon, true);

@@ -228,15 +228,17 @@ bool call_depth_space(CallWriter& w) {
   const int64_t h = std::min(x[first ? 2 : 1], y[first ? 2 : 1]), wide = std::min(x[first ? 3 : 2], y[first ? 3 : 2]);
   int v = w.in(0);
   if (!first) v = p.permute(v, {0, 3, 1, 2});
-  if (a.to_depth) {
+  if (a.channel_first_order) {
+    const Shape made = a.to_depth ? Shape{n, c * r * r, h, wide} : Shape{n, c, h * r, wide * r};
+    const int block = p.integer(r);
+    v = p.call(a.to_depth ? "aten::pixel_unshuffle" : "aten::pixel_shuffle", "out", {v, block}, w.dtype(v), made);
+  } else if (a.to_depth) {
     const int six = p.reshape(v, Shape{n, c, h, r, wide, r});
-    v = p.permute(
-        six, a.channel_first_order ? std::vector<int64_t>{0, 1, 3, 5, 2, 4} : std::vector<int64_t>{0, 3, 5, 1, 2, 4});
+    v = p.permute(six, {0, 3, 5, 1, 2, 4});
     v = p.reshape(v, Shape{n, c * r * r, h, wide});
   } else {
-    const int six = p.reshape(v, a.channel_first_order ? Shape{n, c, r, r, h, wide} : Shape{n, r, r, c, h, wide});
-    v = p.permute(
-        six, a.channel_first_order ? std::vector<int64_t>{0, 1, 4, 2, 5, 3} : std::vector<int64_t>{0, 3, 4, 1, 5, 2});
+    const int six = p.reshape(v, Shape{n, r, r, c, h, wide});
+    v = p.permute(six, {0, 3, 4, 1, 5, 2});
     v = p.reshape(v, Shape{n, c, h * r, wide * r});
   }
   if (!first) v = p.permute(v, {0, 2, 3, 1});

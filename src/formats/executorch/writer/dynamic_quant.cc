@@ -2,11 +2,14 @@
 #include "formats/executorch/writer/dynamic_quant.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "base/error.h"
 #include "formats/executorch/xnnpack/writer/graph_writer.h"
+#include "formats/executorch/xnnpack/writer/nodes.h"
 #include "ops/conv/conv.h"
 #include "ops/core/builder.h"
 #include "ops/elementwise/elementwise.h"
@@ -98,13 +101,51 @@ Status split(Builder& b, Node& node) {
   return ops.status();
 }
 
-/// True if XNNPACK has a form for the node with asymmetric rows and symmetric int8 weights.
+/// True if XNNPACK has a form for the node with asymmetric rows and symmetric weights of 8 or 4 bits.
 bool xnnpack_quantizes(const Graph& graph, const Node& node) {
   if (node.op != Op::kMatMul || !static_cast<const MatMulAttrs&>(*node.attrs).asymmetric_inputs) return false;
   const Value& weights = graph.value(node.inputs[1]);
   const QuantPtr quant = weights.type.quant ? weights.type.quant : weights.constant->quant();
-  return weights.type.dtype == DType::kI8 &&
-         std::ranges::all_of(quant->zero_points, [](int32_t z) { return z == 0; }) && XnnGraphWriter(graph).add(node);
+  const bool four = weights.constant && is_four_bit_matrix(*weights.constant, quant) &&
+                    static_cast<const MatMulAttrs&>(*node.attrs).transpose_b;
+  const bool eight =
+      weights.type.dtype == DType::kI8 && std::ranges::all_of(quant->zero_points, [](int32_t z) { return z == 0; });
+  return (four || eight) && XnnGraphWriter(graph).add(node);
+}
+
+/// A product of rows that a Quantize rounds by XNNPACK's rule as one that does so itself; the node as it is if XNNPACK
+/// has no form for that.
+Node with_its_rows(const Graph& graph, const std::map<ValueId, const Node*>& quantizers, const Node& node) {
+  const auto at = node.op == Op::kMatMul ? quantizers.find(node.inputs[0]) : quantizers.end();
+  if (at == quantizers.end()) return node;
+  MatMulAttrs a = static_cast<const MatMulAttrs&>(*node.attrs);
+  a.dynamic_quant = a.asymmetric_inputs = true;
+  Node made = node;
+  made.inputs[0] = at->second->inputs[0];
+  made.attrs = make_attrs<MatMulAttrs>(a);
+  return quantizes_rows(graph, made) && xnnpack_quantizes(graph, made) ? made : node;
+}
+
+/// The nodes that quantize float32 rows to int8 by XNNPACK's rule, by their results.
+std::map<ValueId, const Node*> row_quantizers(const Graph& graph, const std::vector<Node>& nodes) {
+  std::map<ValueId, const Node*> out;
+  for (const Node& n : nodes) {
+    if (n.op != Op::kQuantize) continue;
+    const ValueType &x = graph.value(n.inputs[0]).type, &y = graph.value(n.outputs[0]).type;
+    const bool rows = y.quant && y.quant->kind == Quantization::Kind::kPerToken && y.quant->axis == 1;
+    if (rows && !y.quant->symmetric && y.dtype == DType::kI8 && x.dtype == DType::kF32 && !x.quant)
+      out[n.outputs[0]] = &n;
+  }
+  return out;
+}
+
+/// Removes the row quantizers whose results nobody reads.
+void drop_unread(Graph& graph, const std::map<ValueId, const Node*>& quantizers) {
+  std::set<ValueId> read(graph.outputs.begin(), graph.outputs.end());
+  for (const Node& n : graph.nodes) read.insert(n.inputs.begin(), n.inputs.end());
+  std::erase_if(graph.nodes, [&](const Node& n) {
+    return n.op == Op::kQuantize && quantizers.contains(n.outputs[0]) && !read.contains(n.outputs[0]);
+  });
 }
 
 }  // namespace
@@ -129,12 +170,15 @@ Status split_dynamic_quant(Module& module, bool delegate) {
     Graph& graph = module.graphs[g];
     const std::vector<Node> nodes = std::move(graph.nodes);
     graph.nodes.clear();
+    const auto quantizers = delegate ? row_quantizers(graph, nodes) : std::map<ValueId, const Node*>{};
     Builder b(module, static_cast<int>(g));
-    for (Node node : nodes) {
+    for (const Node& given : nodes) {
+      Node node = with_its_rows(graph, quantizers, given);
       b.at(node.origin, node.name, node.where);
       if (quantizes_rows(graph, node) && !(delegate && xnnpack_quantizes(graph, node))) SMELT_TRY(split(b, node));
       graph.nodes.push_back(std::move(node));
     }
+    drop_unread(graph, quantizers);
   }
   return Ok();
 }

@@ -29,6 +29,8 @@ std::span<const OpWriter> misc_writers();
 inline Order order_at_hand(const NodeWriter& n) {
   return n.channels_first_at_hand(0) ? Order::kChannelsFirst : Order::kAsIs;
 }
+/// `axis` of values of `rank` dimensions in the given order.
+int64_t axis_in(int64_t axis, int rank, Order order);
 /// max(lo, min(hi, x)) with absent bounds.
 Name clamp(NodeWriter& n, Name x, Name lo, Name hi);
 /// The nearest integer, parts away from 0.

@@ -13,7 +13,13 @@ void write_gather(NodeWriter& n) {
   const auto& a = n.attrs<GatherAttrs>();
   Name indices = n.raw(1);
   if (n.dtype(1) != DType::kI64 && n.dtype(1) != DType::kI32) indices = n.in_i64(1);
-  if (a.batch_dims == 0) return n.bind_raw(0, n.op("Gather", {n.raw(0), indices}, {{"axis", a.axis}}));
+  if (a.batch_dims == 0) {
+    // One list of indices leaves the dimensions where they are.
+    const bool list = n.type(1).ranked && n.type(1).shape.rank() == 1;
+    const Order order = list ? order_at_hand(n) : Order::kAsIs;
+    const int64_t axis = order == Order::kAsIs ? a.axis : axis_in(a.axis, n.rank(0), order);
+    return n.bind_raw(0, n.op("Gather", {n.raw(0, order), indices}, {{"axis", axis}}), order);
+  }
   // With batches: the index becomes one of elements along the axis, which is the first behind the batches.
   const int rank = n.rank(0), index_rank = n.rank(1);
   const int64_t axis = a.axis < 0 ? a.axis + rank : a.axis;

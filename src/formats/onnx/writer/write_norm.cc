@@ -163,9 +163,10 @@ void write_softmax(NodeWriter& n) {
   using Kind = SoftmaxAttrs::Kind;
   const auto& a = n.attrs<SoftmaxAttrs>();
   const char* const op = a.kind == Kind::kLogSoftmax ? "LogSoftmax" : a.kind == Kind::kHardmax ? "Hardmax" : "Softmax";
-  Name x = n.in(0);
+  const Order order = a.flatten ? Order::kAsIs : order_at_hand(n);
+  Name x = n.in(0, order);
   if (a.beta != 1) x = n.op("Mul", {x, n.scalar(n.real_dtype(0), a.beta)});
-  if (!a.flatten) return n.bind(0, n.op(op, {x}, {{"axis", a.axis}}));
+  if (!a.flatten) return n.bind(0, n.op(op, {x}, {{"axis", axis_in(a.axis, n.rank(0), order)}}), order);
   const int rank = n.rank(0);
   if (rank > 0 && (a.axis == rank - 1 || a.axis == -1)) return n.bind(0, n.op(op, {x}, {{"axis", int64_t{-1}}}));
   // Over all dimensions from the axis on: as rows of a matrix.

@@ -53,6 +53,8 @@ class Reduced {
       dtype = a_.accumulate;
     }
     if (none) return n_.bind(0, n_.op("Identity", {x}), order_);
+    if (order_ == Order::kChannelsFirst && a_.fn == Reduction::kMean && is_float(dtype) && reduces_images())
+      return pool_images(x);
     const bool logic = a_.fn == Reduction::kAny || a_.fn == Reduction::kAll;
     // Small integers and bools are reduced as int32.
     const bool widen = dtype == DType::kBool || (is_integer(dtype) && bit_width(dtype) < 32);
@@ -78,6 +80,23 @@ class Reduced {
     order_ = Order::kChannelsFirst;
     const auto perm = to_channels_first(rank);
     for (int64_t& k : *axes_) k = std::ranges::find(perm, k < 0 ? k + rank : k) - perm.begin();
+  }
+
+  /// True if the dimensions behind the channels, and no others, are reduced.
+  bool reduces_images() const {
+    const auto whole = static_cast<size_t>(n_.type(0).shape.rank());
+    std::vector<bool> seen(whole);
+    for (const int64_t k : *axes_) seen[static_cast<size_t>(k)] = true;
+    return !seen[0] && !seen[1] && std::all_of(seen.begin() + 2, seen.end(), [](bool s) { return s; });
+  }
+
+  /// The mean of each channel, quantized before its dimensions are dropped.
+  void pool_images(Name x) {
+    const Name y = n_.op("GlobalAveragePool", {x});
+    if (a_.keep_dims) return n_.bind(0, y, order_);
+    const ValueType& t = n_.out_type(0);
+    if (!t.quant) return n_.bind(0, n_.squeeze(y, *axes_));
+    n_.bind_raw(0, n_.squeeze(n_.quantize(y, t.dtype, *t.quant, Order::kAsIs, n_.rank(0)), *axes_));
   }
 
   Name reduced(const char* op, Name x, bool keep) {
@@ -175,7 +194,7 @@ void write_segment(NodeWriter& n) {
 }
 
 constexpr OpWriter kReduce[] = {
-    {Op::kReduce, write_reduce, "ReduceSum, ReduceMean, ... or a few of them"},
+    {Op::kReduce, write_reduce, "ReduceSum, ReduceMean, ... or a few of them; GlobalAveragePool"},
     {Op::kArgReduce, write_arg_reduce, "ArgMax, ArgMin"},
     {Op::kCumulative, write_cumulative, "CumSum, CumProd"},
     {Op::kSegment, write_segment, "ConstantOfShape, ScatterND"},

@@ -8,6 +8,13 @@
 #include "tensor/quant_params.h"
 
 namespace smelt::onnx {
+int64_t axis_in(int64_t axis, int rank, Order order) {
+  if (order == Order::kAsIs) return axis;
+  if (axis < 0) axis += rank;
+  const auto perm = to_channels_first(rank);
+  return std::ranges::find(perm, axis) - perm.begin();
+}
+
 namespace {
 
 void write_reshape(NodeWriter& n) {
@@ -20,14 +27,6 @@ void write_reshape(NodeWriter& n) {
                          formats::moves_nothing(n.type(0).shape, to_channels_first(n.rank(0)));
   const Order order = any_order ? Order::kChannelsFirst : Order::kAsIs;
   n.bind_raw(0, n.op("Reshape", {n.raw(0, order), n.in_i64(1)}, std::move(attributes)));
-}
-
-/// `axis` of values of `rank` dimensions in the given order.
-int64_t axis_in(int64_t axis, int rank, Order order) {
-  if (order == Order::kAsIs) return axis;
-  if (axis < 0) axis += rank;
-  const auto perm = to_channels_first(rank);
-  return std::ranges::find(perm, axis) - perm.begin();
 }
 
 /// The axes of input 1, dimensions of a value of `rank` that lie between its first and its last, in the channels-first
@@ -244,7 +243,11 @@ void write_shape_of(NodeWriter& n) {
   const auto& a = n.attrs<ShapeOfAttrs>();
   const bool part = a.start != 0 || a.end != INT64_MAX;
   Name y = kNoName;
-  if (part && n.model().need_opset(15)) {
+  if (n.channels_first_at_hand(0) && n.type(0).ranked) {
+    const auto perm = to_channels_last(n.rank(0));
+    y = n.op("Gather", {n.op("Shape", {n.raw(0, Order::kChannelsFirst)}), n.i64(perm)});
+    if (part) y = n.slice(y, a.start, a.end, 0);
+  } else if (part && n.model().need_opset(15)) {
     std::vector<Attribute> attributes{{"start", a.start}};
     if (a.end != INT64_MAX) attributes.emplace_back("end", a.end);
     y = n.op("Shape", {n.raw(0)}, std::move(attributes));

@@ -23,12 +23,13 @@ int group_part(SubgraphWriter& s, int x, int axis, int64_t group, int64_t groups
   return y;
 }
 
-/// Where the result of a transposed convolution lies in the one without padding.
+/// Where the result of a transposed convolution lies in the one without padding, or with padding SAME.
 struct Placement {
-  std::vector<int64_t> full;         ///< shape without padding, but for the channels; -1: batch known at run time
+  std::vector<int64_t> full;         ///< shape before the cut, but for the channels; -1: batch known at run time
   std::vector<int64_t> begin, size;  ///< part that the node keeps
   int dynamic_size = -1;             ///< a tensor in place of `size`; -1: none
   bool cut = false;                  ///< true if it is not all
+  bool same = false;                 ///< true if padding SAME gives the part that the node keeps
 };
 
 /// Nothing if sizes are unknown or lie beyond the windows.
@@ -46,7 +47,7 @@ std::optional<Placement> place_result(OpWriter& w, const ConvTransposeAttrs& a, 
   const auto pads = window_list(a.pads.empty() ? std::vector<int64_t>(static_cast<size_t>(spatial), 0)
                                                : std::vector<int64_t>(a.pads.begin(), a.pads.begin() + spatial),
                                 spatial, 0);
-  Placement p{.full = {w.in_type(0).shape[0]}, .begin = {0}, .size = {-1}};
+  Placement p{.full = {w.in_type(0).shape[0]}, .begin = {0}, .size = {-1}, .same = true};
   if (flat) {
     p.full.push_back(1);
     p.begin.push_back(0);
@@ -68,10 +69,17 @@ std::optional<Placement> place_result(OpWriter& w, const ConvTransposeAttrs& a, 
     p.begin.push_back(front);
     p.size.push_back(out);
     p.cut |= front != 0 || p.full.back() != out;
+    p.same &= (out + stride[d] - 1) / stride[d] == image.size[d] && front == std::max<int64_t>(whole - out, 0) / 2;
     if (p.full.back() >= whole + stride[d]) return std::nullopt;
   }
   p.begin.push_back(0);
   p.size.push_back(-1);
+  if (p.cut && p.same) {
+    for (size_t d = 1; d < p.full.size(); ++d) p.full[d] = p.size[d];
+    p.cut = false;
+  } else {
+    p.same = false;
+  }
   return p;
 }
 
@@ -131,12 +139,17 @@ std::optional<Placement> dynamic_placement(OpWriter& w, const ConvTransposeAttrs
   return p;
 }
 
-/// A transposed convolution of float32 of each group, joined. The filter is [O of a group, spatial, all I].
+/// A transposed convolution of float32 of each group, joined, and the bias. The filter is [O of a group, spatial, all
+/// I].
 int grouped(OpWriter& w, const Image& image, int filter, int sizes, int64_t groups, const OperatorOptions& options) {
   SubgraphWriter& s = w.subgraph();
   const Shape filters = s.at(filter).shape;
   const int x = s.dequantize(image.tensor), real_filter = s.dequantize(filter);
-  if (groups == 1) return s.add(transposed_code(image), {sizes, real_filter, x}, DType::kF32, options);
+  if (groups == 1) {
+    std::vector<int> in{sizes, real_filter, x};
+    if (w.has(2)) in.push_back(w.real(2));
+    return s.add(transposed_code(image), in, DType::kF32, options);
+  }
   const auto set_shape = [&](int tensor, const Shape& shape) {
     s.at(tensor).ranked = true;
     s.at(tensor).shape = shape;
@@ -152,7 +165,8 @@ int grouped(OpWriter& w, const Image& image, int filter, int sizes, int64_t grou
     const int part = group_part(s, x, image_shape.rank() - 1, g, groups);
     parts.push_back(s.add(transposed_code(image), {sizes, f, part}, DType::kF32, options));
   }
-  return s.add(Code::CONCATENATION, parts, DType::kF32, concat_options(image_shape.rank() - 1));
+  const int y = s.add(Code::CONCATENATION, parts, DType::kF32, concat_options(image_shape.rank() - 1));
+  return w.has(2) ? w.add(y, w.real(2)) : y;
 }
 
 /// TRANSPOSE_CONV as the format says it: padding by a mode, the output's shape by an operand.
@@ -188,7 +202,7 @@ bool write_conv_transpose(OpWriter& w) {
     const bool given = a.groups == 1 && a.auto_pad != AutoPad::kExplicit && a.auto_pad != AutoPad::kSameLower;
     return given && of_given_shape(w, a, image, *filter);
   }
-  // Without padding first; the pads then cut the result.
+  // Where padding SAME is another, without padding first; the pads then cut the result.
   const int64_t out_channels = s.at(*filter).shape[0];
   auto p = place_result(w, a, image, filter_sizes(shape, a.filter, spatial));
   int sizes = -1;
@@ -205,7 +219,8 @@ bool write_conv_transpose(OpWriter& w) {
     if (a.groups != 1) return false;
   }
   const auto options =
-      transposed_options(window_list(a.strides, spatial, 1), tfl::Padding::VALID, tfl::ActivationFunctionType::NONE);
+      transposed_options(window_list(a.strides, spatial, 1), p->same ? tfl::Padding::SAME : tfl::Padding::VALID,
+                         tfl::ActivationFunctionType::NONE);
   const auto cut = [&](int v, DType dtype, const QuantPtr& quant) {
     if (!p->full.empty()) {
       s.at(v).ranked = true;
@@ -228,7 +243,6 @@ bool write_conv_transpose(OpWriter& w) {
   }
   int y = grouped(w, image, *filter, sizes, a.groups, options);
   y = cut(y, DType::kF32, nullptr);
-  if (w.has(2)) y = w.add(y, w.real(2));
   return finish_image(w, y, false, a.act, a.layout, spatial);
 }
 

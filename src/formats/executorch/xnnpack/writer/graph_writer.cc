@@ -1,6 +1,7 @@
 #include "formats/executorch/xnnpack/writer/graph_writer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <numeric>
 
@@ -23,7 +24,9 @@ XNNDatatype datatype_of(DType dtype, const QuantPtr& quant) {
   using enum XNNDatatype;
   if (!quant) return xnn_datatype_fp32;
   if (quant->kind == Quantization::Kind::kPerToken) return xnn_datatype_qdint8;
+  if (quant->kind == Quantization::Kind::kPerBlock) return xnn_datatype_qbint4;
   const bool channels = quant->kind == Quantization::Kind::kPerAxis;
+  if (dtype == DType::kU4) return xnn_datatype_qcint4;
   if (dtype == DType::kI32) return channels ? xnn_datatype_qcint32 : xnn_datatype_qint32;
   return channels ? xnn_datatype_qcint8 : xnn_datatype_qint8;
 }
@@ -153,7 +156,12 @@ XnnGraphWriter::Id XnnGraphWriter::unary(Type type, Id x, DType dtype, const Sha
 
 XnnGraphWriter::Id XnnGraphWriter::convert(Id x, DType to, QuantPtr quant) {
   const Shape s = shape(x);
-  return unary(Type::XNNConvert, x, to, s, std::move(quant));
+  const bool rows = quant && quant->kind == Quantization::Kind::kPerToken;
+  if (rows)
+    if (const auto at = rows_.find(x); at != rows_.end()) return at->second;
+  const Id y = unary(Type::XNNConvert, x, to, s, std::move(quant));
+  if (rows) rows_[x] = y;
+  return y;
 }
 
 XnnGraphWriter::Id XnnGraphWriter::transpose(Id x, const std::vector<int64_t>& perm) {
@@ -206,6 +214,11 @@ Offset<fb_xnnpack::XValue> XnnGraphWriter::file_value(Builder& b, Id id, uint32_
   if (v.quant->kind == Quantization::Kind::kPerToken) {
     kind = XNNQuantParams::PerTokenDynamicQuant;
     params = fb_xnnpack::CreatePerTokenDynamicQuant(b, 1).Union();
+  } else if (v.quant->kind == Quantization::Kind::kPerBlock) {
+    kind = XNNQuantParams::PerChannelGroupQuant;
+    // As float32, which every runtime reads; it makes them bfloat16, which hold them.
+    params = fb_xnnpack::CreatePerChannelGroupQuantDirect(b, &v.quant->scales, 0, static_cast<int32_t>(v.quant->block))
+                 .Union();
   } else if (v.quant->kind == Quantization::Kind::kPerAxis) {
     kind = XNNQuantParams::PerChannelQuant;
     params = fb_xnnpack::CreatePerChannelQuantDirect(b, &v.quant->scales, v.quant->axis).Union();

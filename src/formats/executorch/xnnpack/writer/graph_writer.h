@@ -59,6 +59,7 @@ class XnnGraphWriter {
   void node(Type type, Table table);
   /// A node of one input and one output.
   Id unary(Type type, Id x, DType dtype, const Shape& shape, QuantPtr quant);
+  /// Rows that are quantized at run time are so once for all readers.
   Id convert(Id x, DType dtype, QuantPtr quant);
   Id transpose(Id x, const std::vector<int64_t>& perm);
   Id reshape(Id x, const Shape& shape);
@@ -89,6 +90,7 @@ class XnnGraphWriter {
   std::vector<FileValue> values_;
   std::vector<FileNode> nodes_;
   std::map<ValueId, Forms> forms_;
+  std::map<Id, Id> rows_;  ///< values as rows that are quantized at run time
   std::vector<ValueId> inputs_;
   std::vector<Id> outputs_;
 };

@@ -7,7 +7,6 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/pool/pool.h"
 #include "ops/reduce/reduce.h"
-#include "ops/resize/resize.h"
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
 #include "tensor/numeric.h"
@@ -389,36 +388,6 @@ bool pad(XnnNodeWriter& w) {
   return w.out(y);
 }
 
-/// Bilinear resizing of rows and columns.
-bool resize(XnnNodeWriter& w) {
-  using R = ResizeAttrs;
-  const auto& a = w.attrs<R>();
-  if (a.mode != R::Mode::kLinear || a.antialias || a.exclude_outside || a.keep != R::Keep::kStretch || !a.tflite ||
-      w.in_type(0).shape.rank() != 4)
-    return false;
-  const bool last = a.axes == std::vector<int64_t>{1, 2};
-  if (!last && a.axes != std::vector<int64_t>{2, 3}) return false;
-  uint32_t flags = 0;
-  if (a.coord == R::Coord::kAlignCorners)
-    flags = 8;
-  else if (a.coord == R::Coord::kAsymmetric)
-    flags = 4;
-  else if (a.coord != R::Coord::kHalfPixel)
-    return false;
-  const Layout layout = last ? Layout::kChannelsLast : Layout::kChannelsFirst;
-  const bool int8 = w.all_int8(1) && moves(w);
-  const Id x = w.image(0, layout, !int8);
-  const int at = last ? 1 : 2;
-  const auto height = static_cast<uint32_t>(w.out_type().shape[at]);
-  const auto width = static_cast<uint32_t>(w.out_type().shape[at + 1]);
-  const Shape s = w.g().shape(x);
-  const Id y = w.result(Shape{s[0], w.out_type().shape[at], w.out_type().shape[at + 1], s[3]}, !int8);
-  w.g().node(Type::XNNStaticResizeBilinear2D, [=](Builder& b) {
-    return fb_xnnpack::CreateXNNStaticResizeBilinear2D(b, height, width, x, y, flags).Union();
-  });
-  return w.out_image(y, layout);
-}
-
 /// True if XNNPACK's values can be of this type.
 bool fits(const Value& v) {
   const ValueType& t = v.type;
@@ -465,7 +434,7 @@ bool write_xnn_node(XnnGraphWriter& graph, const Node& node) {
     case Op::kPad:
       return pad(w);
     case Op::kResize:
-      return resize(w);
+      return xnn_resize(w);
     case Op::kQuantize:
     case Op::kDequantize:
       return w.out(w.in(0, true));

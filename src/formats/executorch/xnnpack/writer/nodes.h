@@ -49,8 +49,15 @@ class XnnNodeWriter : public formats::WrittenNode {
 };
 
 // weighted.cc
+/// True for 4-bit weights [out, in] that XNNPACK multiplies rows with which it quantizes at run time: their zero point
+/// is the middle; one scale, one for each row or one for each block of 32 n weights, which bfloat16 holds.
+bool is_four_bit_matrix(const Tensor& weights, const QuantPtr& quant);
 bool xnn_conv(XnnNodeWriter& w);
 bool xnn_conv_transpose(XnnNodeWriter& w);
 bool xnn_matmul(XnnNodeWriter& w);
+
+// resize.cc
+/// Bilinear resizing of rows and columns.
+bool xnn_resize(XnnNodeWriter& w);
 
 }  // namespace smelt::executorch

@@ -1,6 +1,8 @@
 // Convolutions and products with constant weights.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "formats/executorch/xnnpack/writer/nodes.h"
 #include "ops/conv/geometry.h"
@@ -15,7 +17,7 @@ using Id = XnnNodeWriter::Id;
 using Type = XnnNodeWriter::Type;
 using Builder = XnnNodeWriter::Builder;
 
-/// How a product computes: in float32; in int8; or float32 rows quantized at run time with int8 weights.
+/// How a product computes: in float32; in int8; or float32 rows quantized at run time with int8 or 4-bit weights.
 enum class Arithmetic : uint8_t { kReal, kInt8, kDynamic };
 
 /// True if weights are int8 and every zero point is 0, as XNNPACK takes them.
@@ -29,6 +31,7 @@ bool symmetric_int8(const XnnNodeWriter& w, const Tensor& t) {
 std::optional<Arithmetic> arithmetic_of(const XnnNodeWriter& w, const Tensor& filter, bool dynamic) {
   const QuantPtr q = w.quant(1);
   if (!is_float(filter.dtype()) && !q) return std::nullopt;
+  if (dynamic && is_four_bit_matrix(filter, q)) return Arithmetic::kDynamic;
   if (!symmetric_int8(w, filter)) return Arithmetic::kReal;
   if (dynamic && !w.is_int8(0)) return Arithmetic::kDynamic;
   const Tensor* bias = w.constant(2);
@@ -45,12 +48,26 @@ QuantPtr by_channel(const QuantPtr& q, int64_t channels, int axis, double factor
   return out;
 }
 
+/// 4-bit integers with the zero point 8.
+Tensor unsigned_nibbles(const Tensor& t) {
+  if (t.dtype() == DType::kU4) return t;
+  Tensor out(DType::kU4, t.shape());
+  for (int64_t i = 0; i < t.elements(); ++i) set_int(out, i, get_int(t, i) + 8);
+  return out;
+}
+
 /// The weights with their dimensions in the order `perm`; `axis` counts output channels there.
 Id weights(XnnNodeWriter& w, Arithmetic arithmetic, const std::vector<int64_t>& perm, int axis) {
   const Tensor t = *w.constant(1);
   Shape shape;
   for (const int64_t p : perm) shape.push_back(t.shape()[static_cast<int>(p)]);
   if (arithmetic == Arithmetic::kReal) return w.real_constant(1, perm, shape);
+  if (bit_width(t.dtype()) == 4) {
+    const QuantPtr q = w.quant(1);
+    const bool blocks = q->kind == Quantization::Kind::kPerBlock;
+    return w.g().add_constant(DType::kU4, shape, blocks ? q : by_channel(q, shape[0], 0),
+                              [t] { return unsigned_nibbles(t); });
+  }
   const QuantPtr quant = by_channel(w.quant(1), shape[axis], axis);
   return w.g().add_constant(DType::kI8, shape, quant, [t, perm] { return permuted_constant(t, perm); });
 }
@@ -126,6 +143,22 @@ bool negative(const std::vector<int64_t>& list) {
 }
 
 }  // namespace
+
+bool is_four_bit_matrix(const Tensor& t, const QuantPtr& q) {
+  const bool is_unsigned = t.dtype() == DType::kU4;
+  if (!q || t.rank() != 2 || (!is_unsigned && t.dtype() != DType::kI4) || t.dim(1) % 2 != 0) return false;
+  const int32_t zero = is_unsigned ? 8 : 0;
+  if (std::ranges::any_of(q->zero_points, [&](int32_t z) { return z != zero; }) ||
+      (is_unsigned && q->zero_points.empty()))
+    return false;
+  if (q->kind == Quantization::Kind::kPerTensor) return true;
+  if (q->kind == Quantization::Kind::kPerAxis) return q->axis == 0;
+  // XNNPACK keeps the scales of blocks as bfloat16.
+  constexpr int64_t kBlocks = 32;
+  return q->kind == Quantization::Kind::kPerBlock && q->axis == 1 && q->block > 0 && q->block % kBlocks == 0 &&
+         t.dim(1) % q->block == 0 &&
+         std::ranges::all_of(q->scales, [](float s) { return (std::bit_cast<uint32_t>(s) & 0xffff) == 0; });
+}
 
 bool xnn_conv(XnnNodeWriter& w) {
   const auto& a = w.attrs<ConvAttrs>();
@@ -232,6 +265,7 @@ bool xnn_matmul(XnnNodeWriter& w) {
   if (!arithmetic) return false;
   const int64_t k = t->dim(a.transpose_b ? 1 : 0), n = t->dim(a.transpose_b ? 0 : 1);
   const bool real = *arithmetic != Arithmetic::kInt8;
+  if (*arithmetic == Arithmetic::kDynamic && bit_width(t->dtype()) == 4 && !a.transpose_b) return false;
   bool ok = k > 0;
   const Id bias = bias_of(w, *arithmetic, n, ok);
   if (!ok) return false;
