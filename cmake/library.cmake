@@ -1,3 +1,4 @@
+include(CheckCXXCompilerFlag)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(ZLIB REQUIRED)
@@ -85,6 +86,8 @@ if(NOT SMELT_FOR)  # models written in other formats
 endif()
 
 # What runs once a model, not once an element, is compiled for size: half of the code, and sooner compiled.
+check_cxx_compiler_flag(-Oz SMELT_HAS_OZ)  # GCC 12, Clang
+set(SMELT_FOR_SIZE $<$<CONFIG:Release>:$<IF:$<BOOL:${SMELT_HAS_OZ}>,-Oz,-Os>>)
 set(once smelt_ops_reference smelt_formats smelt_passes smelt_c_api)
 if(SMELT_FOR)  # where size counts, all but the fast kernels
   list(APPEND once smelt_base smelt_tensor smelt_graph smelt_ops smelt_runtime)
@@ -92,7 +95,7 @@ else()
   list(APPEND once smelt_backends_vulkan smelt_convert)
 endif()
 foreach(layer ${once})
-  target_compile_options(${layer} PRIVATE $<$<CONFIG:Release>:-Os>)
+  target_compile_options(${layer} PRIVATE ${SMELT_FOR_SIZE})
 endforeach()
 
 smelt_precompile(smelt_ops <ops/core/op.h> <tensor/numeric.h>)
