@@ -73,7 +73,9 @@ int sliced(CallWriter& w, int x, int64_t axis, int64_t begin, int64_t end, int64
   return p.call("aten::slice_copy", "Tensor_out", {x, d, b, e, by}, w.dtype(x), s);
 }
 
-int flipped(CallWriter& w, int x, Int64List axes) { return w.call("aten::flip", {x, w.plan().integers(axes)}); }
+int flipped(CallWriter& w, int x, const std::vector<int64_t>& axes) {
+  return w.call("aten::flip", {x, w.plan().integers(axes)});
+}
 
 std::optional<std::vector<int64_t>> CallWriter::axes(int i, int rank) const {
   auto all = ints(i);
