@@ -1,3 +1,4 @@
+include(CheckCXXCompilerFlag)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(ZLIB REQUIRED)
@@ -34,6 +35,9 @@ function(smelt_layer name)
   # Header-only use of flatbuffers: its locale helper lives in the compiled library.
   target_compile_definitions(${target} PRIVATE SMELT_BUILDING_LIBRARY FLATBUFFERS_LOCALE_INDEPENDENT=0)
   target_link_libraries(${target} PUBLIC smelt_settings)
+  if(NOT name STREQUAL base)  # whose exceptions are caught and asked for their type elsewhere
+    target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-fno-rtti>)
+  endif()
   smelt_unity(${target} 8)
   set(SMELT_LAYERS ${SMELT_LAYERS} ${target} PARENT_SCOPE)
 endfunction()
@@ -49,7 +53,7 @@ function(smelt_part layer name families)
   set_property(TARGET smelt_${layer} PROPERTY SOURCES ${sources})
   add_library(${target} OBJECT ${moved})
   add_dependencies(${target} smelt_schemas)
-  foreach(property INCLUDE_DIRECTORIES COMPILE_DEFINITIONS LINK_LIBRARIES)
+  foreach(property INCLUDE_DIRECTORIES COMPILE_DEFINITIONS COMPILE_OPTIONS LINK_LIBRARIES)
     get_target_property(value smelt_${layer} ${property})
     set_property(TARGET ${target} PROPERTY ${property} ${value})
   endforeach()
@@ -82,6 +86,8 @@ if(NOT SMELT_FOR)  # models written in other formats
 endif()
 
 # What runs once a model, not once an element, is compiled for size: half of the code, and sooner compiled.
+check_cxx_compiler_flag(-Oz SMELT_HAS_OZ)  # GCC 12, Clang
+set(SMELT_FOR_SIZE $<$<CONFIG:Release>:$<IF:$<BOOL:${SMELT_HAS_OZ}>,-Oz,-Os>>)
 set(once smelt_ops_reference smelt_formats smelt_passes smelt_c_api)
 if(SMELT_FOR)  # where size counts, all but the fast kernels
   list(APPEND once smelt_base smelt_tensor smelt_graph smelt_ops smelt_runtime)
@@ -89,7 +95,7 @@ else()
   list(APPEND once smelt_backends_vulkan smelt_convert)
 endif()
 foreach(layer ${once})
-  target_compile_options(${layer} PRIVATE $<$<CONFIG:Release>:-Os>)
+  target_compile_options(${layer} PRIVATE ${SMELT_FOR_SIZE})
 endforeach()
 
 smelt_precompile(smelt_ops <ops/core/op.h> <tensor/numeric.h>)

@@ -60,6 +60,7 @@ class BackendDevice {
   /// True if nothing runs on the device any more; Backend::open() gives a fresh one.
   virtual bool lost() const { return false; }
   /// True if both stand for one device, so that what a model holds there serves both.
+  /// Precondition: `other` is of the same back-end.
   virtual bool same(const BackendDevice& other) const { return this == &other; }
 };
 

@@ -2,49 +2,73 @@
 
 #include <concepts>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace smelt {
+namespace detail {
 
-/// A string or a number that Cat() writes. It refers to the string.
-class CatPart {
- public:
-  CatPart(std::string_view text) : kind_(Kind::kText), text_(text) {}    // NOLINT(*-explicit-*)
-  CatPart(const std::string& text) : CatPart(std::string_view(text)) {}  // NOLINT(*-explicit-*)
-  CatPart(const char* text)
-      : CatPart(text ? std::string_view(text) : std::string_view("(null)")) {}  // NOLINT(*-explicit-*)
-  CatPart(bool value) : CatPart(value ? "true" : "false") {}                    // NOLINT(*-explicit-*)
-  CatPart(char value) : kind_(Kind::kChar), char_(value) {}                     // NOLINT(*-explicit-*)
-  CatPart(float value) : kind_(Kind::kFloat), float_(value) {}                  // NOLINT(*-explicit-*)
-  CatPart(double value) : kind_(Kind::kDouble), double_(value) {}               // NOLINT(*-explicit-*)
-  template <std::signed_integral T>
-  CatPart(T value) : kind_(Kind::kSigned), signed_(value) {}  // NOLINT(*-explicit-*)
-  template <std::unsigned_integral T>
-  CatPart(T value) : kind_(Kind::kUnsigned), unsigned_(value) {}  // NOLINT(*-explicit-*)
+/// How an argument of Cat() is passed on: a letter that concatenate() reads.
+template <class T>
+constexpr char part_kind() {
+  if constexpr (std::is_same_v<T, bool>)
+    return 'b';
+  else if constexpr (std::is_same_v<T, char>)
+    return 'c';
+  else if constexpr (std::is_same_v<T, float>)
+    return 'f';
+  else if constexpr (std::is_same_v<T, double>)
+    return 'd';
+  else if constexpr (std::signed_integral<T>)
+    return 'i';
+  else if constexpr (std::unsigned_integral<T>)
+    return 'u';
+  else if constexpr (std::is_same_v<T, std::string>)
+    return 's';
+  else if constexpr (std::is_convertible_v<const T&, const char*>)
+    return 't';
+  else
+    return 'v';
+}
 
-  void append_to(std::string& out) const;
-
- private:
-  enum class Kind : uint8_t { kText, kChar, kFloat, kDouble, kSigned, kUnsigned };
-  Kind kind_;
-  union {
-    std::string_view text_;
-    char char_;
-    float float_;
-    double double_;
-    int64_t signed_;
-    uint64_t unsigned_;
-  };
+template <char... kKinds>
+struct PartKinds {
+  static constexpr char kText[] = {kKinds..., 0};
 };
 
-std::string concatenate(std::initializer_list<CatPart> parts);
+/// The argument of the variadic functions below for a part.
+template <class T>
+[[gnu::always_inline]] inline auto part(const T& value) {
+  constexpr char kKind = part_kind<T>();
+  if constexpr (kKind == 'b' || kKind == 'c')
+    return static_cast<int>(value);
+  else if constexpr (kKind == 'f' || kKind == 'd')
+    return static_cast<double>(value);
+  else if constexpr (kKind == 'i')
+    return static_cast<int64_t>(value);
+  else if constexpr (kKind == 'u')
+    return static_cast<uint64_t>(value);
+  else if constexpr (kKind == 's')
+    return &value;
+  else if constexpr (kKind == 't')
+    return static_cast<const char*>(value);
+  else
+    return std::string_view(value);
+}
 
-/// Concatenates strings and numbers; floats have the shortest digits that give their value again.
+/// One text of the parts behind `kinds`, which has a letter for each (part_kind()). A call of it is the shortest code
+/// for a message: strings of the program are passed by address, numbers by value.
+std::string concatenate(const char* kinds, ...);  // NOLINT(*-vararg)
+
+}  // namespace detail
+
+/// Concatenates strings and numbers; floats have the shortest digits that give their value again. A null const char* is
+/// "(null)".
 template <class... A>
 [[gnu::always_inline]] inline std::string Cat(const A&... args) {
-  return concatenate({CatPart(args)...});
+  return detail::concatenate(detail::PartKinds<detail::part_kind<A>()...>::kText,  // NOLINT(*-vararg)
+                             detail::part(args)...);
 }
 
 }  // namespace smelt

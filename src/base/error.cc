@@ -35,8 +35,6 @@ const std::string& Error::message() const {
 
 Error Error::within(const std::string& where) const { return {code(), where + ": " + message()}; }
 
-Error error_of(ErrorCode code, std::initializer_list<CatPart> parts) { return {code, concatenate(parts)}; }
-
 namespace detail {
 void throw_error(const Error& error) { throw ResultError(error); }
 void throw_no_error() { throw std::logic_error("error() of a result that is no error"); }

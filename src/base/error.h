@@ -4,29 +4,29 @@
 #include "smelt/result.h"
 
 namespace smelt {
+namespace detail {
 
-/// An error with the concatenated parts as its message.
-[[gnu::cold]] Error error_of(ErrorCode code, std::initializer_list<CatPart> parts);
+// Errors whose messages are concatenate() of these arguments.
+[[gnu::cold]] Error invalid_model(const char* kinds, ...);  // NOLINT(*-vararg)
+[[gnu::cold]] Error unsupported(const char* kinds, ...);    // NOLINT(*-vararg)
+[[gnu::cold]] Error invalid_input(const char* kinds, ...);  // NOLINT(*-vararg)
+[[gnu::cold]] Error limit_reached(const char* kinds, ...);  // NOLINT(*-vararg)
+[[gnu::cold]] Error internal(const char* kinds, ...);       // NOLINT(*-vararg)
 
-template <class... A>
-[[gnu::always_inline]] inline Error InvalidModel(const A&... args) {
-  return error_of(ErrorCode::kInvalidModel, {CatPart(args)...});
-}
-template <class... A>
-[[gnu::always_inline]] inline Error Unsupported(const A&... args) {
-  return error_of(ErrorCode::kUnsupported, {CatPart(args)...});
-}
-template <class... A>
-[[gnu::always_inline]] inline Error InvalidInput(const A&... args) {
-  return error_of(ErrorCode::kInvalidInput, {CatPart(args)...});
-}
-template <class... A>
-[[gnu::always_inline]] inline Error LimitReached(const A&... args) {
-  return error_of(ErrorCode::kLimit, {CatPart(args)...});
-}
-template <class... A>
-[[gnu::always_inline]] inline Error Internal(const A&... args) {
-  return error_of(ErrorCode::kInternal, {CatPart(args)...});
-}
+}  // namespace detail
+
+// Errors with the concatenated arguments as their message; see Cat().
+#define SMELT_ERROR(Name, make)                                                                     \
+  template <class... A>                                                                             \
+  [[gnu::always_inline]] inline Error Name(const A&... args) {                                      \
+    return detail::make(detail::PartKinds<detail::part_kind<A>()...>::kText, /* NOLINT(*-vararg) */ \
+                        detail::part(args)...);                                                     \
+  }
+SMELT_ERROR(InvalidModel, invalid_model)
+SMELT_ERROR(Unsupported, unsupported)
+SMELT_ERROR(InvalidInput, invalid_input)
+SMELT_ERROR(LimitReached, limit_reached)
+SMELT_ERROR(Internal, internal)
+#undef SMELT_ERROR
 
 }  // namespace smelt

@@ -43,10 +43,15 @@ class AttrVisitor {
   }
 };
 
+/// Its address tells an attribute struct from all others.
+template <class A>
+inline char attrs_type;
+
 /// Base of the attribute structs, one struct an operator family.
 struct Attrs {
   virtual ~Attrs() = default;
   virtual void visit(AttrVisitor& v) const = 0;
+  virtual const void* type() const = 0;  ///< &attrs_type<the struct>
 };
 using AttrsPtr = std::shared_ptr<const Attrs>;
 
@@ -71,9 +76,14 @@ void for_each_field(const Attrs* attrs, const F& f) {
   if (attrs) attrs->visit(each);
 }
 
+/// Inside an attribute struct: overrides Attrs::type().
+#define SMELT_ATTRS_TYPE \
+  const void* type() const override { return &::smelt::attrs_type<std::remove_cvref_t<decltype(*this)>>; }
+
 /// For operators without attributes.
 struct NoAttrs : Attrs {
   void visit(AttrVisitor&) const override {}
+  SMELT_ATTRS_TYPE
 };
 
 template <class T, class... A>
@@ -96,4 +106,5 @@ AttrsPtr make_attrs(A&&... args) {
 
 /// Inside an attribute struct: names its fields once, for every visitor.
 #define SMELT_FIELDS(...) \
+  SMELT_ATTRS_TYPE        \
   void visit([[maybe_unused]] ::smelt::AttrVisitor& v) const override { SMELT_VISIT_EACH(__VA_ARGS__) }

@@ -17,22 +17,22 @@ int64_t LoweringContext::dim(ValueId id, int64_t axis) const {
   return t.ranked && axis >= 0 && axis < t.shape.rank() ? t.shape[static_cast<int>(axis)] : -1;
 }
 
-ValueId LoweringContext::add(Op op, AttrsPtr attrs, std::vector<ValueId> inputs) {
-  return ok() ? keep(builder_.op(op, std::move(attrs), std::move(inputs)), kNoValue) : kNoValue;
+ValueId LoweringContext::add(Op op, AttrsPtr attrs, IntList inputs) {
+  return ok() ? keep(builder_.op(op, std::move(attrs), inputs), kNoValue) : kNoValue;
 }
 
-ValueId LoweringContext::add_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type) {
-  return ok() ? keep(builder_.op_as(op, std::move(attrs), std::move(inputs), type), kNoValue) : kNoValue;
+ValueId LoweringContext::add_as(Op op, AttrsPtr attrs, IntList inputs, const ValueType& type) {
+  return ok() ? keep(builder_.op_as(op, std::move(attrs), inputs, type), kNoValue) : kNoValue;
 }
 
-std::vector<ValueId> LoweringContext::add_n(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int count) {
+std::vector<ValueId> LoweringContext::add_n(Op op, AttrsPtr attrs, IntList inputs, int count) {
   std::vector<ValueId> none(static_cast<size_t>(count), kNoValue);
-  return ok() ? keep(builder_.node(op, std::move(attrs), std::move(inputs), count), std::move(none)) : none;
+  return ok() ? keep(builder_.node(op, std::move(attrs), inputs, count), std::move(none)) : none;
 }
 
-void LoweringContext::add_to(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
+void LoweringContext::add_to(Op op, AttrsPtr attrs, IntList inputs, IntList outputs) {
   if (!ok()) return;
-  if (auto s = builder_.node_to(op, std::move(attrs), std::move(inputs), std::move(outputs)); !s.ok()) fail(s.error());
+  if (auto s = builder_.node_to(op, std::move(attrs), inputs, outputs); !s.ok()) fail(s.error());
 }
 
 ValueId LoweringContext::cast(ValueId x, DType to) { return dtype(x) == to ? x : add(Op::kCast, CastAttrs(to), {x}); }
@@ -45,17 +45,17 @@ ValueId LoweringContext::binary(Binary fn, ValueId a, ValueId b, double alpha) {
   return add(Op::kBinary, BinaryAttrs(fn, Activation{}, alpha), {a, b});
 }
 
-ValueId LoweringContext::reshape(ValueId x, const std::vector<int64_t>& shape) { return reshape_to(x, i64(shape)); }
+ValueId LoweringContext::reshape(ValueId x, Int64List shape) { return reshape_to(x, i64(shape)); }
 
-ValueId LoweringContext::transpose(ValueId x, std::vector<int64_t> perm) {
-  return add(Op::kTranspose, TransposeAttrs(std::move(perm)), {x});
+ValueId LoweringContext::transpose(ValueId x, Int64List perm) {
+  return add(Op::kTranspose, TransposeAttrs(perm.copy()), {x});
 }
 
-ValueId LoweringContext::squeeze(ValueId x, const std::vector<int64_t>& axes) {
+ValueId LoweringContext::squeeze(ValueId x, Int64List axes) {
   return axes.empty() ? x : add(Op::kSqueeze, {x, i64(axes)});
 }
 
-ValueId LoweringContext::unsqueeze(ValueId x, const std::vector<int64_t>& axes) {
+ValueId LoweringContext::unsqueeze(ValueId x, Int64List axes) {
   return axes.empty() ? x : add(Op::kUnsqueeze, {x, i64(axes)});
 }
 

@@ -55,33 +55,32 @@ class LoweringContext {
   ValueId constant(Tensor t) { return ok() ? builder_.constant("", std::move(t)) : kNoValue; }
   ValueId scalar(DType dtype, double v) { return ok() ? builder_.scalar(dtype, v) : kNoValue; }
   /// 1-D int64.
-  ValueId i64(std::span<const int64_t> v) { return ok() ? builder_.i64(v) : kNoValue; }
-  ValueId i64(std::initializer_list<int64_t> v) { return i64(std::span<const int64_t>(v.begin(), v.size())); }
+  ValueId i64(Int64List v) { return ok() ? builder_.i64(v) : kNoValue; }
 
   // Nodes. Attributes are passed by value, or shared; operators without attributes take none.
-  ValueId add(Op op, AttrsPtr attrs, std::vector<ValueId> inputs);
-  ValueId add(Op op, std::vector<ValueId> inputs) { return add(op, make_attrs<NoAttrs>(), std::move(inputs)); }
+  ValueId add(Op op, AttrsPtr attrs, IntList inputs);
+  ValueId add(Op op, IntList inputs) { return add(op, make_attrs<NoAttrs>(), inputs); }
   template <std::derived_from<Attrs> A>
-  ValueId add(Op op, A attrs, std::vector<ValueId> inputs) {
-    return add(op, make_attrs<A>(std::move(attrs)), std::move(inputs));
+  ValueId add(Op op, A attrs, IntList inputs) {
+    return add(op, make_attrs<A>(std::move(attrs)), inputs);
   }
   /// One output of a given type: its quantization, or what shape inference can't know.
-  ValueId add_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type);
+  ValueId add_as(Op op, AttrsPtr attrs, IntList inputs, const ValueType& type);
   template <std::derived_from<Attrs> A>
-  ValueId add_as(Op op, A attrs, std::vector<ValueId> inputs, const ValueType& type) {
-    return add_as(op, make_attrs<A>(std::move(attrs)), std::move(inputs), type);
+  ValueId add_as(Op op, A attrs, IntList inputs, const ValueType& type) {
+    return add_as(op, make_attrs<A>(std::move(attrs)), inputs, type);
   }
   /// `count` outputs; all kNoValue after an error.
-  std::vector<ValueId> add_n(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int count);
+  std::vector<ValueId> add_n(Op op, AttrsPtr attrs, IntList inputs, int count);
   template <std::derived_from<Attrs> A>
-  std::vector<ValueId> add_n(Op op, A attrs, std::vector<ValueId> inputs, int count) {
-    return add_n(op, make_attrs<A>(std::move(attrs)), std::move(inputs), count);
+  std::vector<ValueId> add_n(Op op, A attrs, IntList inputs, int count) {
+    return add_n(op, make_attrs<A>(std::move(attrs)), inputs, count);
   }
   /// A node that writes existing values, or none.
-  void add_to(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, std::vector<ValueId> outputs);
+  void add_to(Op op, AttrsPtr attrs, IntList inputs, IntList outputs);
   template <std::derived_from<Attrs> A>
-  void add_to(Op op, A attrs, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
-    add_to(op, make_attrs<A>(std::move(attrs)), std::move(inputs), std::move(outputs));
+  void add_to(Op op, A attrs, IntList inputs, IntList outputs) {
+    add_to(op, make_attrs<A>(std::move(attrs)), inputs, outputs);
   }
 
   // Steps that many operators need.
@@ -89,15 +88,13 @@ class LoweringContext {
   ValueId unary(Unary fn, ValueId x, double a = 0, double b = 0, double c = 0);
   ValueId binary(Binary fn, ValueId a, ValueId b, double alpha = 1);
   ValueId where(ValueId condition, ValueId a, ValueId b) { return add(Op::kWhere, {condition, a, b}); }
-  ValueId reshape(ValueId x, const std::vector<int64_t>& shape);  ///< -1: inferred; 0: an empty dimension
+  ValueId reshape(ValueId x, Int64List shape);  ///< -1: inferred; 0: an empty dimension
   ValueId reshape_to(ValueId x, ValueId shape) { return add(Op::kReshape, ReshapeAttrs(), {x, shape}); }
-  ValueId transpose(ValueId x, std::vector<int64_t> perm);
-  ValueId squeeze(ValueId x, const std::vector<int64_t>& axes);    ///< x itself without axes
-  ValueId unsqueeze(ValueId x, const std::vector<int64_t>& axes);  ///< x itself without axes
+  ValueId transpose(ValueId x, Int64List perm);
+  ValueId squeeze(ValueId x, Int64List axes);    ///< x itself without axes
+  ValueId unsqueeze(ValueId x, Int64List axes);  ///< x itself without axes
   ValueId slice(ValueId x, int64_t axis, int64_t start, int64_t end, int64_t step = 1);
-  ValueId concat(std::vector<ValueId> parts, int64_t axis) {
-    return add(Op::kConcat, AxisAttrs(axis), std::move(parts));
-  }
+  ValueId concat(IntList parts, int64_t axis) { return add(Op::kConcat, AxisAttrs(axis), parts); }
   std::vector<ValueId> split(ValueId x, int64_t axis, int count);  ///< into equal parts
   ValueId expand(ValueId x, ValueId shape) { return add(Op::kExpand, {x, shape}); }
   ValueId fill(ValueId shape, ValueId value) { return add(Op::kFill, {shape, value}); }

@@ -1,5 +1,6 @@
 // Names of the attributes that operators have, to tell a misspelt or foreign one from one that does not matter here.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -8,21 +9,28 @@
 namespace smelt::onnx {
 namespace {
 
-struct Entry {
-  std::string_view domain, op, names;  ///< names with a space between
-};
-constexpr Entry kEntries[] = {
-#define SMELT_ONNX_ATTRIBUTES(domain, op, names) {domain, op, names},
+/// Domain, operator and names, with a space between, of each entry: texts that end with a 0.
+constexpr char kTexts[] =
+#define SMELT_ONNX_ATTRIBUTES(domain, op, names) domain "\0" op "\0" names "\0"
 #include "formats/onnx/attributes.inc"
 #undef SMELT_ONNX_ATTRIBUTES
-};
+    ;
+
+std::string_view next_text(const char*& at) {
+  const std::string_view text = at;
+  at += text.size() + 1;
+  return text;
+}
 
 }  // namespace
 
 std::optional<std::string_view> attributes_of(std::string_view domain, std::string_view op) {
   static const auto table = [] {
     std::map<std::pair<std::string_view, std::string_view>, std::string_view> t;
-    for (const Entry& e : kEntries) t.emplace(std::pair(e.domain, e.op), e.names);
+    for (const char* at = kTexts; at + 1 < std::end(kTexts);) {
+      const std::string_view domain = next_text(at), op = next_text(at);
+      t.emplace(std::pair(domain, op), next_text(at));
+    }
     return t;
   }();
   const auto it = table.find({domain, op});

@@ -183,11 +183,11 @@ class NodeContext : public LoweringContext {
   bool wants(int i) const { return i < outputs() && !node_.outputs[static_cast<size_t>(i)].empty(); }
   int wanted() const;  ///< outputs up to the last one that is wanted
   /// A graph node that gives outputs [0, count) of this node; count -1: as many as are wanted, at least one.
-  void emit(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int count = -1);
-  void emit(Op op, std::vector<ValueId> inputs) { emit(op, make_attrs<NoAttrs>(), std::move(inputs)); }
+  void emit(Op op, AttrsPtr attrs, IntList inputs, int count = -1);
+  void emit(Op op, IntList inputs) { emit(op, make_attrs<NoAttrs>(), inputs); }
   template <std::derived_from<Attrs> A>
-  void emit(Op op, A attrs, std::vector<ValueId> inputs, int count = -1) {
-    emit(op, make_attrs<A>(std::move(attrs)), std::move(inputs), count);
+  void emit(Op op, A attrs, IntList inputs, int count = -1) {
+    emit(op, make_attrs<A>(std::move(attrs)), inputs, count);
   }
   void bind(int i, ValueId id);
   /// Output i is the integers of a quantized value.

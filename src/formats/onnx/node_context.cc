@@ -214,12 +214,12 @@ ValueId NodeContext::new_output(int i) {
   return builder().value(std::string(node_.outputs[static_cast<size_t>(i)]), ValueType{});
 }
 
-void NodeContext::emit(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int count) {
+void NodeContext::emit(Op op, AttrsPtr attrs, IntList inputs, int count) {
   if (!ok()) return;
   if (count < 0) count = std::max(1, wanted());
   std::vector<ValueId> out;
   for (int k = 0; k < count; ++k) out.push_back(wants(k) ? new_output(k) : kNoValue);
-  add_to(op, std::move(attrs), std::move(inputs), out);
+  add_to(op, std::move(attrs), inputs, out);
   for (int k = 0; k < count; ++k)
     if (wants(k)) bind(k, out[static_cast<size_t>(k)]);
 }

@@ -111,7 +111,8 @@ Result<ValueType> OperatorContext::intermediate(int i) {
   return ValueType::tensor(slot.dtype, slot.shape, slot.quant);
 }
 
-Status OperatorContext::emit_unquantized(Op op, AttrsPtr attrs, std::vector<ValueId> ins) {
+Status OperatorContext::emit_unquantized(Op op, AttrsPtr attrs, IntList operands) {
+  std::vector<ValueId> ins = operands.copy();
   for (ValueId& id : ins) id = unquantized(id);
   if (!out_type(0).quant) return emit(op, std::move(attrs), std::move(ins));
   const DType dtype = out_type(0).dtype;

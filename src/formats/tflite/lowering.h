@@ -70,33 +70,31 @@ class OperatorContext : public LoweringContext {
 
   // Results. Every method returns status(), so that an error of an earlier step ends the lowering here.
   /// One node from these inputs to output 0.
-  Status emit(Op op, AttrsPtr attrs, std::vector<ValueId> ins) { return emit_to(op, std::move(attrs), ins, {out(0)}); }
-  Status emit(Op op, std::vector<ValueId> ins) { return emit(op, make_attrs<NoAttrs>(), std::move(ins)); }
+  Status emit(Op op, AttrsPtr attrs, IntList ins) { return emit_to(op, std::move(attrs), ins, {out(0)}); }
+  Status emit(Op op, IntList ins) { return emit(op, make_attrs<NoAttrs>(), ins); }
   template <std::derived_from<Attrs> A>
-  Status emit(Op op, A attrs, std::vector<ValueId> ins) {
-    return emit(op, make_attrs<A>(std::move(attrs)), std::move(ins));
+  Status emit(Op op, A attrs, IntList ins) {
+    return emit(op, make_attrs<A>(std::move(attrs)), ins);
   }
   /// One node from these inputs to all outputs.
-  Status emit_all(Op op, AttrsPtr attrs, std::vector<ValueId> ins) {
-    return emit_to(op, std::move(attrs), ins, outputs_);
-  }
-  Status emit_all(Op op, std::vector<ValueId> ins) { return emit_all(op, make_attrs<NoAttrs>(), std::move(ins)); }
+  Status emit_all(Op op, AttrsPtr attrs, IntList ins) { return emit_to(op, std::move(attrs), ins, outputs_); }
+  Status emit_all(Op op, IntList ins) { return emit_all(op, make_attrs<NoAttrs>(), ins); }
   template <std::derived_from<Attrs> A>
-  Status emit_all(Op op, A attrs, std::vector<ValueId> ins) {
-    return emit_all(op, make_attrs<A>(std::move(attrs)), std::move(ins));
+  Status emit_all(Op op, A attrs, IntList ins) {
+    return emit_all(op, make_attrs<A>(std::move(attrs)), ins);
   }
   /// add_to() and status().
   template <class A>
-  Status emit_to(Op op, A attrs, std::vector<ValueId> ins, std::vector<ValueId> outs) {
-    add_to(op, std::move(attrs), std::move(ins), std::move(outs));
+  Status emit_to(Op op, A attrs, IntList ins, IntList outs) {
+    add_to(op, std::move(attrs), ins, outs);
     return status();
   }
   /// As emit(), for operators that look at the integers of a value whatever its quantization: operands lose their
   /// quantization, the result gets its own.
-  Status emit_unquantized(Op op, AttrsPtr attrs, std::vector<ValueId> ins);
+  Status emit_unquantized(Op op, AttrsPtr attrs, IntList operands);
   template <std::derived_from<Attrs> A>
-  Status emit_unquantized(Op op, A attrs, std::vector<ValueId> ins) {
-    return emit_unquantized(op, make_attrs<A>(std::move(attrs)), std::move(ins));
+  Status emit_unquantized(Op op, A attrs, IntList ins) {
+    return emit_unquantized(op, make_attrs<A>(std::move(attrs)), ins);
   }
   /// Follows `value` with an activation that the operator itself can't take; the result is output 0.
   Status emit_activation(ValueId value, tfl::ActivationFunctionType act);

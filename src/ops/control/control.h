@@ -47,6 +47,7 @@ struct CustomAttrs : Attrs {
   std::shared_ptr<CustomOperator> op;
   std::string name;
   std::shared_ptr<void> prepared;  ///< what the operator made of its options
+  SMELT_ATTRS_TYPE
   void visit(AttrVisitor& v) const override { v.any("name", name); }
 };
 

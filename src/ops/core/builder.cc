@@ -26,7 +26,7 @@ ValueId Builder::constant(const std::string& name, Tensor tensor) {
       {.name = name, .type = std::move(type), .constant = std::make_shared<const Tensor>(std::move(tensor))});
 }
 
-ValueId Builder::i64(std::span<const int64_t> values) {
+ValueId Builder::i64(Int64List values) {
   return constant("", Tensor::from<int64_t>(DType::kI64, Shape{static_cast<int64_t>(values.size())}, values));
 }
 
@@ -46,26 +46,26 @@ ValueId Builder::scalar(DType dtype, double value) {
   return constant("", std::move(t));
 }
 
-Result<std::vector<ValueId>> Builder::node(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int outputs) {
+Result<std::vector<ValueId>> Builder::node(Op op, AttrsPtr attrs, IntList inputs, int outputs) {
   std::vector<ValueId> out(static_cast<size_t>(outputs));
   for (ValueId& id : out) id = value("", {});
-  SMELT_TRY(node_to(op, std::move(attrs), std::move(inputs), out));
+  SMELT_TRY(node_to(op, std::move(attrs), inputs, out));
   return out;
 }
 
-Result<ValueId> Builder::op(Op op, AttrsPtr attrs, std::vector<ValueId> inputs) {
-  SMELT_ASSIGN(auto out, node(op, std::move(attrs), std::move(inputs), 1));
+Result<ValueId> Builder::op(Op op, AttrsPtr attrs, IntList inputs) {
+  SMELT_ASSIGN(auto out, node(op, std::move(attrs), inputs, 1));
   return out[0];
 }
 
-Result<ValueId> Builder::op_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type) {
+Result<ValueId> Builder::op_as(Op op, AttrsPtr attrs, IntList inputs, const ValueType& type) {
   const ValueId out = value("", type);
-  SMELT_TRY(node_to(op, std::move(attrs), std::move(inputs), {out}));
+  SMELT_TRY(node_to(op, std::move(attrs), inputs, {out}));
   return out;
 }
 
-Status Builder::node_to(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
-  Node n{op, std::move(inputs), std::move(outputs), std::move(attrs), name_, origin_, where_, partition_};
+Status Builder::node_to(Op op, AttrsPtr attrs, IntList inputs, IntList outputs) {
+  Node n{op, inputs.copy(), outputs.copy(), std::move(attrs), name_, origin_, where_, partition_};
   Graph& g = graph();
   for (ValueId id : n.inputs)
     if (id != kNoValue && (id < 0 || static_cast<size_t>(id) >= g.values.size()))

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/list_view.h"
 #include "graph/graph.h"
 #include "ops/core/op.h"
 
@@ -29,23 +30,20 @@ class Builder {
     return graph().add_value({.name = name, .type = type});
   }
   ValueId constant(const std::string& name, Tensor tensor);  ///< type from the tensor, its quantization included
-  ValueId i64(std::span<const int64_t> values);              ///< 1-D int64 constant
-  ValueId i64(std::initializer_list<int64_t> values) {
-    return i64(std::span<const int64_t>(values.begin(), values.size()));
-  }
+  ValueId i64(Int64List values);                             ///< 1-D int64 constant
   ValueId i64_scalar(int64_t value);
   ValueId f32_scalar(float value);
   ValueId scalar(DType dtype, double value);
 
   /// Adds a node whose outputs are new values; their types are inferred. Returns the outputs.
-  Result<std::vector<ValueId>> node(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int outputs);
+  Result<std::vector<ValueId>> node(Op op, AttrsPtr attrs, IntList inputs, int outputs);
   /// Adds a node with one output, a new value of inferred type.
-  Result<ValueId> op(Op op, AttrsPtr attrs, std::vector<ValueId> inputs);
+  Result<ValueId> op(Op op, AttrsPtr attrs, IntList inputs);
   /// Adds a node with one output of the given type (for its quantization, or what inference can't know).
-  Result<ValueId> op_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type);
+  Result<ValueId> op_as(Op op, AttrsPtr attrs, IntList inputs, const ValueType& type);
   /// Adds a node that writes existing values (as file formats name their outputs up front). Known parts of the declared
   /// types stay; unknown parts are filled in by inference; a contradiction of rank or element type is an error.
-  Status node_to(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, std::vector<ValueId> outputs);
+  Status node_to(Op op, AttrsPtr attrs, IntList inputs, IntList outputs);
 
   const ValueType& type(ValueId id) const { return module_.graphs[static_cast<size_t>(graph_)].value(id).type; }
   const Tensor* constant_of(ValueId id) const {

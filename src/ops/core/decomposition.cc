@@ -19,16 +19,16 @@ Decomposition::Decomposition(const NodeSpec& spec)
   }
 }
 
-ValueId Decomposition::add(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, bool absent) {
+ValueId Decomposition::add(Op op, AttrsPtr attrs, IntList inputs, bool absent) {
   if (!absent && std::find(inputs.begin(), inputs.end(), kNoValue) != inputs.end()) return kNoValue;
-  auto made = builder_.op(op, std::move(attrs), std::move(inputs));
+  auto made = builder_.op(op, std::move(attrs), inputs);
   return made.ok() && builder_.type(*made).is_static() ? *made : kNoValue;
 }
 
-ValueId Decomposition::add_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type) {
+ValueId Decomposition::add_as(Op op, AttrsPtr attrs, IntList inputs, const ValueType& type) {
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i] == kNoValue && (i >= spec_.inputs.size() || spec_.has(i))) return kNoValue;
-  auto made = builder_.op_as(op, std::move(attrs), std::move(inputs), type);
+  auto made = builder_.op_as(op, std::move(attrs), inputs, type);
   return made.ok() && builder_.type(*made).is_static() ? *made : kNoValue;
 }
 
@@ -57,7 +57,7 @@ ValueId Decomposition::expand(ValueId x, const Shape& to) {
   return add(Op::kExpand, make_attrs<NoAttrs>(), {x, i64(std::vector<int64_t>(to.begin(), to.end()))});
 }
 
-ValueId Decomposition::reshape(ValueId x, const std::vector<int64_t>& dims) {
+ValueId Decomposition::reshape(ValueId x, Int64List dims) {
   if (x == kNoValue || shape(x) == Shape(dims)) return x;
   if (const Tensor* t = builder_.constant_of(x); t && Shape(dims).checked_elements().ok()) {
     if (Shape(dims).elements() != t->elements()) return kNoValue;
@@ -69,9 +69,9 @@ ValueId Decomposition::reshape(ValueId x, const std::vector<int64_t>& dims) {
   return add(Op::kReshape, make_attrs<ReshapeAttrs>(), {x, i64(dims)});
 }
 
-ValueId Decomposition::transpose(ValueId x, const std::vector<int64_t>& perm) {
+ValueId Decomposition::transpose(ValueId x, Int64List perm) {
   TransposeAttrs a;
-  a.perm = perm;
+  a.perm = perm.copy();
   return add(Op::kTranspose, make_attrs<TransposeAttrs>(a), {x});
 }
 

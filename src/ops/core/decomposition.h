@@ -31,17 +31,17 @@ class Decomposition {
   explicit Decomposition(const NodeSpec& spec);
   /// Input i of the node; kNoValue if absent.
   ValueId input(size_t i) const { return inputs_[i]; }
-  ValueId i64(const std::vector<int64_t>& values) { return builder_.i64(values); }
+  ValueId i64(Int64List values) { return builder_.i64(values); }
   ValueId constant(Tensor t) { return builder_.constant("", std::move(t)); }
   ValueId scalar(DType dtype, double value) { return builder_.scalar(dtype, value); }
   DType dtype(ValueId id) const { return builder_.type(id).dtype; }
   const Shape& shape(ValueId id) const { return builder_.type(id).shape; }
   /// Adds a node and returns its output; kNoValue if an input is kNoValue or the types do not fit, so that calls chain
   /// without checks. `absent`: a kNoValue input is an optional one that is left out.
-  ValueId add(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, bool absent = false);
+  ValueId add(Op op, AttrsPtr attrs, IntList inputs, bool absent = false);
   /// Adds a node whose output has the given type, quantization included. Input i may be absent if the node's input i
   /// is.
-  ValueId add_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type);
+  ValueId add_as(Op op, AttrsPtr attrs, IntList inputs, const ValueType& type);
   /// A constant computed from constant operand i; see Derived. Its packed forms are shared with other plans.
   ValueId derived(size_t i, const Tensor& content, std::string name);
   ValueId unary(Unary fn, ValueId x);
@@ -50,8 +50,8 @@ class Decomposition {
   ValueId cast(ValueId x, DType to);
   /// x broadcast to `shape`.
   ValueId expand(ValueId x, const Shape& shape);
-  ValueId reshape(ValueId x, const std::vector<int64_t>& dims);
-  ValueId transpose(ValueId x, const std::vector<int64_t>& perm);
+  ValueId reshape(ValueId x, Int64List dims);
+  ValueId transpose(ValueId x, Int64List perm);
 
   const Graph& graph() const { return module_->graphs[0]; }
   const std::vector<ValueId>& inputs() const { return inputs_; }

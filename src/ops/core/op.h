@@ -165,7 +165,7 @@ inline const char* to_string(Op op) { return op_info(op).name; }
 std::span<const OpInfo> all_ops();
 
 #define SMELT_OP(name, attrs, min_in, max_in, min_out, max_out, flags, doc) \
-  Status infer_##name(InferContext&);                                       \
+  [[gnu::cold]] Status infer_##name(InferContext&);                         \
   Status reference_##name(KernelContext&);
 #include "ops/core/all_ops.inc"
 #undef SMELT_OP

@@ -35,7 +35,7 @@ struct Row {
 
 template <class A>
 bool fits(const Attrs* attrs) {
-  return dynamic_cast<const A*>(attrs) != nullptr;
+  return attrs && (std::is_same_v<A, Attrs> || attrs->type() == &attrs_type<A>);
 }
 
 template <class A>

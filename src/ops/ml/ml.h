@@ -99,6 +99,7 @@ struct LabelEncodeAttrs : Attrs {
   Tensor fallback;         ///< one element of values' type
   bool nan_is_key = true;  ///< a NaN among the keys is found
   Prepared<KeyIndex> index;
+  SMELT_ATTRS_TYPE
   void visit(AttrVisitor& v) const override { v.any("entries", keys.elements()); }
 };
 

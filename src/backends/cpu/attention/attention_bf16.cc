@@ -2,7 +2,7 @@
 
 namespace smelt {
 
-std::unique_ptr<Kernel> make_attention_bf16(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_attention_bf16(const KernelSpec& spec) {
   return make_attention_by(gemm_bf16(spec.isa), spec);
 }
 

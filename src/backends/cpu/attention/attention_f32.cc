@@ -212,7 +212,7 @@ std::unique_ptr<Kernel> make_attention_by(const GemmF32& gemm, const KernelSpec&
   return std::make_unique<AttentionF32>(*g, mask, gemm, spec);
 }
 
-std::unique_ptr<Kernel> make_attention_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_attention_f32(const KernelSpec& spec) {
   return make_attention_by(gemm_f32(spec.isa), spec);
 }
 

@@ -188,7 +188,7 @@ bool rotary_fits(const KernelSpec& spec, int64_t depth) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_grouped_query_attention_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_grouped_query_attention_f32(const KernelSpec& spec) {
   const auto& a = spec.attrs<GroupQueryAttrs>();
   if (a.smooth_softmax || !a.causal || spec.outputs.size() > 3 || spec.has(kBias) || spec.has(kSinks) ||
       !spec.has(kLengths))

@@ -220,7 +220,8 @@ class DepthwiseI16 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_i16_kernel(const KernelSpec& spec, const ConvShape& g, int axis, const RescaleRule& rule) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_i16_kernel(const KernelSpec& spec, const ConvShape& g, int axis,
+                                                      const RescaleRule& rule) {
   const auto q = pair_of_i16(spec, axis, g.all_out());
   if (!q || g.k() == 0) return spec.refuse("other quantization parameters than 16-bit values by 8-bit filters have");
   auto rescale = RescaleI16::make(spec, g.all_out(), rule);
@@ -231,7 +232,7 @@ std::unique_ptr<Kernel> make_i16_kernel(const KernelSpec& spec, const ConvShape&
   return std::make_unique<ConvI16>(g, weights, std::move(*rescale), spec);
 }
 
-std::unique_ptr<Kernel> make_conv_i16(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_conv_i16(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const auto g = ConvShape::make(spec);
   if (!g) return spec.refuse("a geometry that no kernel takes");

@@ -297,19 +297,19 @@ std::unique_ptr<Kernel> to_real(const KernelSpec& spec, ConvIntegerKernel::Image
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_conv_dynamic_quant(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_conv_dynamic_quant(const KernelSpec& spec) {
   if (!spec.attrs<ConvAttrs>().dynamic_quant) return spec.refuse("the node does not ask for dynamic quantization");
   return to_real(spec, ConvIntegerKernel::Images::kDynamicQuant);
 }
 
-std::unique_ptr<Kernel> make_conv_qd8(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_conv_qd8(const KernelSpec& spec) {
   const ValueType& x = spec.inputs[0];
   if (x.quant->kind != Quantization::Kind::kPerToken || x.shape.rank() == 0 || x.quant->axis != x.shape.rank() - 1)
     return spec.refuse("input 0 has no scale an image");
   return to_real(spec, ConvIntegerKernel::Images::kDynamic);
 }
 
-std::unique_ptr<Kernel> make_integer_kernel(const KernelSpec& spec, const ConvShape& g) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_integer_kernel(const KernelSpec& spec, const ConvShape& g) {
   if (spec.outputs[0].shape.elements() == 0) return nullptr;
   if (spec.has(2) && (spec.inputs[2].shape.elements() != 1 || spec.inputs[2].dtype != spec.inputs[0].dtype))
     return spec.refuse("input 0 has more than one zero point");
@@ -319,7 +319,7 @@ std::unique_ptr<Kernel> make_integer_kernel(const KernelSpec& spec, const ConvSh
   return std::make_unique<ConvIntegerKernel>(g, params, spec, ConvIntegerKernel::Images::kAccumulators);
 }
 
-std::unique_ptr<Kernel> make_conv_integer(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_conv_integer(const KernelSpec& spec) {
   const auto g = ConvShape::make({spec.node, spec.inputs.first(2), spec.constants, spec.outputs});
   return g ? make_integer_kernel(spec, *g) : nullptr;
 }

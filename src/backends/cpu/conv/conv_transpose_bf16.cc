@@ -2,7 +2,7 @@
 
 namespace smelt {
 
-std::unique_ptr<Kernel> make_conv_transpose_bf16(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_conv_transpose_bf16(const KernelSpec& spec) {
   auto kernel = make_conv_transpose_tiles_by(gemm_bf16(spec.isa), spec);
   return kernel ? std::move(kernel) : spec.refuse("filters overlap");
 }

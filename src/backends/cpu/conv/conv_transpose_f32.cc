@@ -164,7 +164,7 @@ std::unique_ptr<Kernel> make_conv_transpose_tiles_by(const GemmF32& gemm, const 
   return std::make_unique<ConvTransposeTilesF32>(*s, gemm, spec);
 }
 
-std::unique_ptr<Kernel> make_conv_transpose_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_conv_transpose_f32(const KernelSpec& spec) {
   if (auto tiles = make_conv_transpose_tiles_by(gemm_f32(spec.isa), spec)) return tiles;
   const auto s = Spread::make(spec);
   if (!s) return nullptr;

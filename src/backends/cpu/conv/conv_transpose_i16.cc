@@ -84,7 +84,7 @@ class ConvTransposeI16 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_conv_transpose_i16(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_conv_transpose_i16(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvTransposeAttrs>();
   const auto s = Spread::make(spec);
   if (!s) return spec.refuse("a geometry that no kernel takes");

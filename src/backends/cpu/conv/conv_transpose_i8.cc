@@ -361,7 +361,7 @@ std::unique_ptr<Kernel> make_integer_transposed(const KernelSpec& spec, const Sp
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_conv_transpose_i8(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_conv_transpose_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvTransposeAttrs>();
   const auto s = Spread::make(spec);
   if (!s) return nullptr;
@@ -373,7 +373,7 @@ std::unique_ptr<Kernel> make_conv_transpose_i8(const KernelSpec& spec) {
   return make_integer_transposed(spec, *s, *q, std::move(requantize_params));
 }
 
-std::unique_ptr<Kernel> make_conv_transpose_dynamic_quant(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_conv_transpose_dynamic_quant(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvTransposeAttrs>();
   if (!attrs.dynamic_quant) return spec.refuse("the node does not ask for dynamic quantization");
   const auto s = Spread::make(spec);

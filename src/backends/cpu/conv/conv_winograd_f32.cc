@@ -188,7 +188,7 @@ bool applies(const ConvShape& g) {
          g.dilation[1] == 1 && g.dilation[2] == 1;
 }
 
-std::unique_ptr<Kernel> make_conv_winograd(const KernelSpec& spec, const WinogradTransforms& transforms) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_conv_winograd(const KernelSpec& spec, const WinogradTransforms& transforms) {
   const auto g = ConvShape::make(spec);
   if (!g || spec.outputs[0].shape.elements() == 0 || !applies(*g)) return nullptr;
   // conv_nhwc_bf16 takes 0.51 to 0.60 of the time of conv_nhwc_f32: the nodes of EDSR, ResNet-18, ResNet-50 and
@@ -203,11 +203,11 @@ std::unique_ptr<Kernel> make_conv_winograd(const KernelSpec& spec, const Winogra
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_conv_winograd_2x2_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_conv_winograd_2x2_f32(const KernelSpec& spec) {
   return make_conv_winograd(spec, winograd_2x2_f32(spec.isa));
 }
 
-std::unique_ptr<Kernel> make_conv_winograd_4x4_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_conv_winograd_4x4_f32(const KernelSpec& spec) {
   return make_conv_winograd(spec, winograd_4x4_f32(spec.isa));
 }
 

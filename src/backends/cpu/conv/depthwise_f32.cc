@@ -344,12 +344,12 @@ class DepthwiseNchwF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_depthwise_nhwc_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_depthwise_nhwc_f32(const KernelSpec& spec) {
   const auto g = depthwise_shape(spec);
   return g ? std::make_unique<DepthwiseNhwcF32>(*g, spec) : nullptr;
 }
 
-std::unique_ptr<Kernel> make_depthwise_nchw_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_depthwise_nchw_f32(const KernelSpec& spec) {
   const auto g = depthwise_shape(spec);
   if (g && !spec.constant(1) && !DepthwiseNchwF32::in_order(*g))
     return spec.refuse("a dynamic filter whose taps are not neighbours");

@@ -202,7 +202,7 @@ class DepthwiseVnni final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_depthwise_i8_vnni(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_depthwise_i8_vnni(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const auto g = ConvShape::make(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;

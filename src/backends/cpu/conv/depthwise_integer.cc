@@ -168,7 +168,7 @@ bool depthwise_rows(const std::optional<ConvShape>& g, const KernelSpec& spec) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_depthwise_integer(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_depthwise_integer(const KernelSpec& spec) {
   if (spec.has(2) && spec.inputs[2].shape.elements() != 1) return spec.refuse("input 0 has more than one zero point");
   const auto g = ConvShape::make({spec.node, spec.inputs.first(2), spec.constants, spec.outputs});
   if (!depthwise_rows(g, spec)) return nullptr;
@@ -182,7 +182,7 @@ std::unique_ptr<Kernel> make_depthwise_integer(const KernelSpec& spec) {
   return std::make_unique<DepthwiseIntegerKernel>(*g, spec, zeros, std::vector<float>{});
 }
 
-std::unique_ptr<Kernel> make_depthwise_dynamic_quant(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_depthwise_dynamic_quant(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const QuantPtr& q = spec.inputs[1].quant;
   if (!attrs.dynamic_quant) return spec.refuse("the node does not ask for dynamic quantization");

@@ -53,7 +53,7 @@ class DepthwiseMultiplier final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_depthwise_multiplier(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_depthwise_multiplier(const KernelSpec& spec) {
   const auto g = ConvShape::make(spec);
   if (!g || !g->depthwise() || g->c_out < 2 || spec.inputs.size() > 3) return nullptr;
   // Matrix products with more float32 columns are faster.

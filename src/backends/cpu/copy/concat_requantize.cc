@@ -53,7 +53,7 @@ class ConcatRequantize final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_concat_requantize(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_concat_requantize(const KernelSpec& spec) {
   const ValueType& y = spec.outputs[0];
   const auto axis = normalize_axis(spec.attrs<AxisAttrs>().axis, y.shape.rank());
   if (!axis.ok() || y.shape.elements() == 0) return nullptr;

@@ -77,7 +77,7 @@ class StridedCopyKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_strided_copy(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_strided_copy(const KernelSpec& spec) {
   auto all = strided_copies(spec);
   if (!all.ok() || all->copies.size() > kMostCopies) return nullptr;
   const bool rescales = (op_info(spec.node.op).flags & kQuantized) != 0;

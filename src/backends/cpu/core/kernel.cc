@@ -53,7 +53,7 @@ std::unique_ptr<Kernel> KernelInfo::prepare(const KernelSpec& spec) const {
   return condition.met(spec, spec.why) ? make(spec) : nullptr;
 }
 
-std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** chosen) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** chosen) {
   if (chosen) *chosen = nullptr;
   if (!has_vectors()) return spec.refuse("the processor has no SSE4.1");
   std::string all;

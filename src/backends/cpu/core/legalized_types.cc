@@ -145,7 +145,7 @@ std::unique_ptr<Kernel> through_float32(const KernelSpec& spec, bool quantized_w
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_legalized_types(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_legalized_types(const KernelSpec& spec) {
   if (spec.node.op == Op::kConv) return through_float32(spec, !spec.attrs<ConvAttrs>().dynamic_quant);
   if (spec.node.op != Op::kMatMul) return through_float32(spec, false);
   const auto& attrs = spec.attrs<MatMulAttrs>();

@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <typeindex>
 
 #include "backends/cpu/core/pack_store.h"
 #include "base/mapped_file.h"
@@ -56,7 +55,7 @@ class PackCache {
   template <class Key>
   Packed get(const Key& key, const std::function<Packed()>& pack, const std::function<PackContents()>& contents = {}) {
     const std::lock_guard lock(mutex_);
-    auto& table = tables_[typeid(Key)];
+    auto& table = tables_[&kKeyType<Key>];
     if (!table) table = std::make_unique<TableOf<Key>>();
     Packed& entry = static_cast<TableOf<Key>&>(*table).entries[key];
     if (!entry) entry = make(pack, contents);
@@ -66,6 +65,9 @@ class PackCache {
   size_t bytes() const;  ///< held by all entries
 
  private:
+  /// Its address tells a type of keys from all others.
+  template <class Key>
+  static inline char kKeyType;
   struct Table {
     virtual ~Table() = default;
     virtual size_t bytes() const = 0;
@@ -85,7 +87,7 @@ class PackCache {
   Mode mode_;
   std::shared_ptr<const PackStore> store_;
   mutable std::mutex mutex_;
-  std::map<std::type_index, std::unique_ptr<Table>> tables_;  ///< by the keys' type
+  std::map<const void*, std::unique_ptr<Table>> tables_;  ///< by the keys' type
 };
 
 }  // namespace smelt

@@ -57,7 +57,7 @@ class DetectionPostprocess final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_detection_postprocess(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_detection_postprocess(const KernelSpec& spec) {
   for (size_t i = 0; i < 3; ++i)
     if (spec.inputs[i].quant && !is_per_tensor(spec.inputs[i].quant))
       return spec.refuse("more than one scale for an operand");

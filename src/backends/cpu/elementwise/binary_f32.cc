@@ -247,7 +247,7 @@ EpilogueF32 EpilogueF32::of_binary(const NodeSpec& node, size_t operand, int inp
   return e;
 }
 
-std::unique_ptr<Kernel> make_binary_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_binary_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   if (attrs.alpha != 1 || !clamps(attrs.act)) return nullptr;
   const BinaryVector rows = binary_vector(spec.isa, attrs.fn);

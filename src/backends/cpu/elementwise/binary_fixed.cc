@@ -191,7 +191,7 @@ bool is_small(const FixedArithmetic& f, DType dtype) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_binary_fixed(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_binary_fixed(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   const ValueType &a = spec.inputs[0], &b = spec.inputs[1], &y = spec.outputs[0];
   if (attrs.rounding == Rounding::kFloatHalfEven || !is_per_tensor(a.quant) || !is_per_tensor(b.quant) ||

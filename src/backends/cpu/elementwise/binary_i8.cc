@@ -217,7 +217,7 @@ class BinaryI8 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_binary_i8(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_binary_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   if (!is_quantized_per_tensor(spec.inputs[0]) || !is_quantized_per_tensor(spec.inputs[1]) ||
       !is_quantized_per_tensor(spec.outputs[0]))

@@ -183,7 +183,7 @@ class BinaryUnquantized final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_binary_unquantized(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_binary_unquantized(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   if (attrs.alpha != 1 || attrs.act.kind != ActKind::kNone || spec.outputs[0].shape.elements() == 0) return nullptr;
   const Rows rows = choose(spec);

@@ -105,7 +105,7 @@ class BinaryXnnpack final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_binary_xnnpack(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_binary_xnnpack(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   if (attrs.rounding != Rounding::kXnnpack) return nullptr;
   for (const ValueType* t : {&spec.inputs[0], &spec.inputs[1], &spec.outputs[0]})

@@ -120,7 +120,7 @@ class Cast final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (x.quant || y.quant) return nullptr;
   const auto half = [](DType t) { return t == DType::kF16 || t == DType::kBF16; };

@@ -58,7 +58,7 @@ class ComplexAbs final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_complex_abs(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_complex_abs(const KernelSpec& spec) {
   if (spec.attrs<UnaryAttrs>().fn != Unary::kAbs) return nullptr;
   return std::make_unique<ComplexAbs>(spec);
 }

@@ -105,7 +105,7 @@ class FixedScale final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_fixed_scale(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_fixed_scale(const KernelSpec& spec) {
   const auto& a = spec.attrs<FixedScaleAttrs>();
   const ScaleRow scale = SMELT_FOR_LEVEL(spec.isa, choose_scale_row)(spec.outputs[0].dtype);
   constexpr int64_t kFar = int64_t{1} << 30;

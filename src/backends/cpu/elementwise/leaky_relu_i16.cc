@@ -73,7 +73,7 @@ class LeakyReluI16 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_leaky_relu_i16(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_leaky_relu_i16(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<UnaryAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (attrs.fn != Unary::kLeakyRelu || attrs.rounding == Rounding::kFloatHalfEven || !is_per_tensor(x.quant) ||

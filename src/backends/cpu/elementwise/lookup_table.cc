@@ -189,7 +189,7 @@ class BinaryTable final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_unary_lookup_table(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_unary_lookup_table(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   const bool real = y.dtype == DType::kF32 && !y.quant;
   if (!takes_lookup_table(x) || (!takes_lookup_table(y) && !real) || x.shape != y.shape) return nullptr;
@@ -200,7 +200,7 @@ std::unique_ptr<Kernel> make_unary_lookup_table(const KernelSpec& spec) {
   return std::make_unique<UnaryTable<uint8_t>>(std::move(table), n, lookup_8(spec.isa));
 }
 
-std::unique_ptr<Kernel> make_byte_lookup_table(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_byte_lookup_table(const KernelSpec& spec) {
   const Tensor &keys = *spec.constant(1), &values = *spec.constant(2), &otherwise = *spec.constant(3);
   if (keys.elements() != values.elements() || otherwise.elements() < 1)
     return spec.refuse("not as many values as keys, or no default");
@@ -216,7 +216,7 @@ std::unique_ptr<Kernel> make_byte_lookup_table(const KernelSpec& spec) {
   return std::make_unique<UnaryTable<uint8_t>>(std::move(table), spec.inputs[0].shape.elements(), lookup_8(spec.isa));
 }
 
-std::unique_ptr<Kernel> make_binary_lookup_table(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_binary_lookup_table(const KernelSpec& spec) {
   const ValueType &a = spec.inputs[0], &b = spec.inputs[1], &y = spec.outputs[0];
   if (!takes_lookup_table(a) || !takes_lookup_table(b) || !takes_lookup_table(y)) return nullptr;
   // Below this size the reference kernel is done before its table would be.

@@ -77,7 +77,7 @@ class PowF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_pow_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_pow_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   if (attrs.fn != Binary::kPow || attrs.act.kind != ActKind::kNone || spec.outputs[0].shape.elements() == 0)
     return spec.refuse("not a power, or one with an activation");

@@ -331,7 +331,7 @@ std::optional<UnaryFunction> unary_function(const UnaryAttrs& attrs, Isa isa) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_unary_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_unary_f32(const KernelSpec& spec) {
   const auto fn = unary_function(spec.attrs<UnaryAttrs>(), spec.isa);
   return fn ? std::make_unique<UnaryF32>(fn->vector, fn->parameters, spec.inputs[0].shape.elements()) : nullptr;
 }
@@ -348,7 +348,7 @@ EpilogueF32 EpilogueF32::of_unary(const NodeSpec& node, Isa isa) {
   return e;
 }
 
-std::unique_ptr<Kernel> make_power_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_power_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   if (attrs.fn != Binary::kPow || attrs.act.kind != ActKind::kNone) return nullptr;
   const Tensor* exponent = spec.constant(1);

@@ -63,7 +63,7 @@ class Where final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_where(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_where(const KernelSpec& spec) {
   const ValueType &c = spec.inputs[0], &a = spec.inputs[1], &b = spec.inputs[2], &y = spec.outputs[0];
   const int64_t bytes = whole_bytes(y.dtype);
   const SelectRows rows = rows_of(bytes);

@@ -92,7 +92,7 @@ class GatherSlices final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_gather(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_gather(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<GatherAttrs>();
   const Shape &x = spec.inputs[0].shape, &indices = spec.inputs[1].shape;
   const int64_t unit = whole_bytes(spec.inputs[0].dtype);

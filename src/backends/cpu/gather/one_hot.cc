@@ -47,7 +47,7 @@ class OneHot final : public Kernel {
 };
 
 template <class Unit>
-std::unique_ptr<Kernel> make_units(const KernelSpec& spec, int64_t depth, int64_t inner, bool wraps) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_units(const KernelSpec& spec, int64_t depth, int64_t inner, bool wraps) {
   switch (spec.inputs[0].dtype) {
     case DType::kI32:
       return std::make_unique<OneHot<Unit, int32_t>>(depth, inner, wraps);
@@ -60,7 +60,7 @@ std::unique_ptr<Kernel> make_units(const KernelSpec& spec, int64_t depth, int64_
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_one_hot(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_one_hot(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<OneHotAttrs>();
   const Shape& y = spec.outputs[0].shape;
   const auto axis = axis_of(attrs.axis, y.rank());

@@ -102,7 +102,7 @@ class ScatterTuples final : public Kernel {
 };
 
 template <int kX, int kIndices, int kUpdates>
-std::unique_ptr<Kernel> make_scatter(const KernelSpec& spec, bool add) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_scatter(const KernelSpec& spec, bool add) {
   const ValueType& y = spec.outputs[0];
   const Shape& indices = spec.inputs[kIndices].shape;
   const CombineRun combine = choose_run(y.dtype, add);
@@ -122,7 +122,7 @@ std::unique_ptr<Kernel> make_scatter(const KernelSpec& spec, bool add) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_scatter_nd(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_scatter_nd(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ScatterAttrs>();
   const bool add = attrs.reduction == ScatterAttrs::Reduce::kAdd;
   if ((!add && attrs.reduction != ScatterAttrs::Reduce::kNone) || !attrs.include_self)

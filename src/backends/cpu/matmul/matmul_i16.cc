@@ -3,7 +3,7 @@
 
 namespace smelt {
 
-std::unique_ptr<Kernel> make_matmul_i16(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_matmul_i16(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const auto s = matmul_by_constant(spec);
   if (!s || attrs.alpha != 1 || attrs.beta != 1 || spec.inputs[1].shape.rank() != 2 ||

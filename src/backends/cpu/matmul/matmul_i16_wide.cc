@@ -147,7 +147,7 @@ class MatMulI16Wide final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_matmul_i16_wide(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_matmul_i16_wide(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   if (spec.has(2) || attrs.trans_batch_a || attrs.trans_batch_b)
     return spec.refuse("a summand, or matrices in the other order of dimensions");

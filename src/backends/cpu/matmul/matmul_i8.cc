@@ -281,7 +281,7 @@ class MatMulI8 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const auto s = matmul_by_constant(spec);
   if (!s || spec.inputs[1].shape.rank() != 2 || (spec.has(2) && !s->is_row(spec.inputs[2].shape))) return nullptr;
@@ -294,7 +294,7 @@ std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
   return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kPerTensorParams, spec, *weights, std::move(requantize_params));
 }
 
-std::unique_ptr<Kernel> make_matmul_qd8(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_matmul_qd8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const auto s = matmul_by_constant(spec);
   if (!s || attrs.alpha != 1 || attrs.beta != 1 || !float_bias(spec, *s)) return nullptr;
@@ -304,7 +304,7 @@ std::unique_ptr<Kernel> make_matmul_qd8(const KernelSpec& spec) {
   return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kDynamic, spec, *weights, std::nullopt);
 }
 
-std::unique_ptr<Kernel> make_matmul_i8_per_token(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_matmul_i8_per_token(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   if (!spec.has(3) || !spec.has(4)) return spec.refuse("no operands for the scales and zero points of rows");
   const auto s = matmul_by_constant(spec);
@@ -317,7 +317,7 @@ std::unique_ptr<Kernel> make_matmul_i8_per_token(const KernelSpec& spec) {
   return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kOperands, spec, *weights, std::nullopt);
 }
 
-std::unique_ptr<Kernel> make_matmul_dynamic_quant(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_matmul_dynamic_quant(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   if (!attrs.dynamic_quant && attrs.row_block <= 0)
     return spec.refuse("the node does not ask for dynamic quantization");

@@ -118,7 +118,7 @@ class MatMulI8Dynamic final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_matmul_i8_dynamic(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_matmul_i8_dynamic(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   if (spec.has(2) || attrs.trans_batch_a || attrs.trans_batch_b) return nullptr;
   const auto s = MatMulShape::make(spec);

@@ -3,7 +3,7 @@
 
 namespace smelt {
 
-std::unique_ptr<Kernel> make_matmul_integer(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_matmul_integer(const KernelSpec& spec) {
   const auto s = matmul_by_matrix(spec);
   return s ? make_integer_kernel(spec, pixels(*s)) : nullptr;
 }

@@ -290,7 +290,7 @@ std::optional<MatMulW4::Rows> rows_of(const KernelSpec& spec, const MatMulShape&
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_matmul_w4(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_matmul_w4(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const auto s = matmul_by_constant(spec);
   if (!s || s->m == 0 || s->n == 0 || attrs.alpha != 1 || attrs.beta != 1 || attrs.trans_batch_a ||

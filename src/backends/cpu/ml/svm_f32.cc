@@ -130,7 +130,7 @@ class SvmF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_svm_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_svm_f32(const KernelSpec& spec) {
   const auto& a = spec.attrs<SvmAttrs>();
   const auto rows = ml::rows_of(spec.inputs[0].shape);
   if (rows.features < 1 || svm_vectors(a).empty() || svm_vectors(a).size() % static_cast<size_t>(rows.features) != 0)

@@ -211,7 +211,7 @@ class TreeEnsembleF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_tree_ensemble(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_tree_ensemble(const KernelSpec& spec) {
   const auto& a = spec.attrs<TreeEnsembleAttrs>();
   const char* why = "";
   auto trees = FlatTrees::make(a, ml::rows_of(spec.inputs[0].shape).features, why);

@@ -32,7 +32,7 @@ class LayerNormF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_layer_norm_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_layer_norm_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<LayerNormAttrs>();
   const Shape& shape = spec.inputs[0].shape;
   if (shape.rank() == 0 || shape.elements() == 0) return nullptr;

@@ -399,7 +399,7 @@ bool only_first_output(const KernelSpec& spec) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_batch_norm_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_batch_norm_f32(const KernelSpec& spec) {
   const auto& a = spec.attrs<BatchNormAttrs>();
   const auto s = image_shape(spec, a.layout);
   if (!s || a.training || !only_first_output(spec)) return nullptr;
@@ -408,7 +408,7 @@ std::unique_ptr<Kernel> make_batch_norm_f32(const KernelSpec& spec) {
   return std::make_unique<BatchNormF32>(*s, spec);
 }
 
-std::unique_ptr<Kernel> make_group_norm_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_group_norm_f32(const KernelSpec& spec) {
   const auto& a = spec.attrs<GroupNormAttrs>();
   const auto s = image_shape(spec, a.layout);
   if (!s || !only_first_output(spec)) return nullptr;
@@ -419,7 +419,7 @@ std::unique_ptr<Kernel> make_group_norm_f32(const KernelSpec& spec) {
   return std::make_unique<GroupNormF32>(*s, a, groups, spec.isa);
 }
 
-std::unique_ptr<Kernel> make_lrn_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_lrn_f32(const KernelSpec& spec) {
   const auto& a = spec.attrs<LrnAttrs>();
   const auto s = image_shape(spec, a.layout);
   const double quarters = a.beta * 4;

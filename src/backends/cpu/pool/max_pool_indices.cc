@@ -136,7 +136,7 @@ class MaxPoolIndices final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_max_pool_indices(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_max_pool_indices(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<PoolAttrs>();
   if (attrs.kind != PoolKind::kMax || attrs.act.kind != ActKind::kNone)
     return spec.refuse("no maximum, or an activation");

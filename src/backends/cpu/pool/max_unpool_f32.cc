@@ -77,7 +77,7 @@ class UnpoolTensor final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_max_unpool_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_max_unpool_f32(const KernelSpec& spec) {
   const auto& a = spec.attrs<MaxUnpoolAttrs>();
   const ValueType &x = spec.inputs[0], &indices = spec.inputs[1];
   if (!(indices.shape == x.shape)) return spec.refuse("indices of another shape");

@@ -261,12 +261,12 @@ class PoolMeanI8 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_pool_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_pool_f32(const KernelSpec& spec) {
   const auto s = PoolShape::make(spec);
   return s ? std::make_unique<PoolF32>(*s, spec) : nullptr;
 }
 
-std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   const auto& attrs = spec.attrs<PoolAttrs>();
   if (x.dtype != y.dtype || !x.quant != !y.quant) return nullptr;
@@ -293,7 +293,7 @@ std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
   return std::make_unique<PoolI8>(*s, lo, hi, spec);
 }
 
-std::unique_ptr<Kernel> make_avg_pool_i8(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_avg_pool_i8(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   const auto& attrs = spec.attrs<PoolAttrs>();
   if (attrs.kind != PoolKind::kAverage || attrs.rounding != Rounding::kFloatHalfEven || !is_per_tensor(x.quant) ||

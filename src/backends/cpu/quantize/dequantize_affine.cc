@@ -41,7 +41,7 @@ class DequantizeAffine final : public Kernel {
   const DynamicQuantOps& ops_;
 };
 
-std::unique_ptr<Kernel> make_affine(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_affine(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (!takes_lookup_table(x) || x.shape != y.shape) return nullptr;
   const Packed table = fill_lookup_table(spec, 1);
@@ -54,7 +54,7 @@ std::unique_ptr<Kernel> make_affine(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_dequantize_affine(const KernelSpec& spec) { return make_affine(spec); }
 
-std::unique_ptr<Kernel> make_dequantize_linear_affine(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_dequantize_linear_affine(const KernelSpec& spec) {
   return has_constant_per_tensor_params(spec) ? make_affine(spec) : nullptr;
 }
 

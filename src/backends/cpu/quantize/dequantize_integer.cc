@@ -56,7 +56,7 @@ std::unique_ptr<Kernel> dequantizer(const KernelSpec& spec, int axis, std::vecto
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_dequantize_linear_integer(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_dequantize_linear_integer(const KernelSpec& spec) {
   const auto& a = spec.attrs<QuantizeLinearAttrs>();
   const ValueType &x = spec.inputs[0], &s = spec.inputs[1];
   if (x.quant || !is_integer(x.dtype) || s.dtype != DType::kF32 || spec.outputs[0].dtype != DType::kF32 || a.block != 0)
@@ -74,7 +74,7 @@ std::unique_ptr<Kernel> make_dequantize_linear_integer(const KernelSpec& spec) {
                      std::move(zeros));
 }
 
-std::unique_ptr<Kernel> make_dequantize_integer(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_dequantize_integer(const KernelSpec& spec) {
   const ValueType& x = spec.inputs[0];
   if (!x.quant || !is_integer(x.dtype) || spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant) return nullptr;
   const Quantization& q = *x.quant;

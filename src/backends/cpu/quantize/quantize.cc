@@ -149,7 +149,7 @@ class QuantizePerTokenF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_dynamic_quantize_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_dynamic_quantize_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<DynamicQuantizeAttrs>();
   const Shape& x = spec.inputs[0].shape;
   if (x.elements() == 0) return nullptr;
@@ -162,7 +162,7 @@ std::unique_ptr<Kernel> make_dynamic_quantize_f32(const KernelSpec& spec) {
                                               x.elements() / n, n);
 }
 
-std::unique_ptr<Kernel> make_quantize_per_token_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_quantize_per_token_f32(const KernelSpec& spec) {
   const QuantPtr& q = spec.outputs[0].quant;
   const Shape& x = spec.inputs[0].shape;
   if (q->kind != Quantization::Kind::kPerToken || x.elements() == 0) return nullptr;
@@ -176,12 +176,12 @@ std::unique_ptr<Kernel> make_quantize_per_token_f32(const KernelSpec& spec) {
       x.elements() / n, n);
 }
 
-std::unique_ptr<Kernel> make_quantize_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_quantize_f32(const KernelSpec& spec) {
   if (!is_per_tensor(spec.outputs[0].quant)) return nullptr;
   return quantizer(spec, quant_rule(spec.outputs[0]));
 }
 
-std::unique_ptr<Kernel> make_quantize_linear_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_quantize_linear_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<QuantizeLinearAttrs>();
   if (!has_constant_per_tensor_params(spec)) return nullptr;
   QuantRule params = quant_rule(spec.outputs[0].dtype);

@@ -7,7 +7,7 @@ namespace smelt {
 std::unique_ptr<Kernel> make_quantize_lookup_table(const KernelSpec& spec) { return make_unary_lookup_table(spec); }
 std::unique_ptr<Kernel> make_dequantize_lookup_table(const KernelSpec& spec) { return make_unary_lookup_table(spec); }
 
-std::unique_ptr<Kernel> make_dequantize_linear_lookup_table(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_dequantize_linear_lookup_table(const KernelSpec& spec) {
   return has_constant_per_tensor_params(spec) ? make_unary_lookup_table(spec) : nullptr;
 }
 

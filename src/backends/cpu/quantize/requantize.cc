@@ -118,7 +118,7 @@ class Requantize final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_requantize(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_requantize(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (!is_per_tensor(x.quant) || !is_per_tensor(y.quant) || x.shape != y.shape) return nullptr;
   if (x.quant->rounding == Rounding::kFloatHalfEven && y.quant->rounding == Rounding::kFloatHalfEven) return nullptr;

@@ -177,7 +177,7 @@ bool has_operand(const KernelSpec& spec, int i, DType dtype, int64_t n, bool qua
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_lstm_i8(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_lstm_i8(const KernelSpec& spec) {
   const auto& a = spec.attrs<TfLstmAttrs>();
   if (a.basic || a.bidirectional || a.intermediates.size() != 5 || !is_per_tensor(a.intermediates[4].quant) ||
       spec.inputs.size() < 20)

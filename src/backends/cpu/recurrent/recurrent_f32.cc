@@ -333,7 +333,7 @@ bool usual_activations(const RecurrentAttrs& a, bool& relu) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_recurrent_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_recurrent_f32(const KernelSpec& spec) {
   bool relu = false;
   const auto& a = spec.attrs<RecurrentAttrs>();
   if ((a.dynamic_quantization && a.cell != Cell::kLstm) || !usual_activations(a, relu)) return nullptr;

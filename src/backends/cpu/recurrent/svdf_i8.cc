@@ -130,7 +130,7 @@ bool has_params(const ValueType& t, DType dtype) { return t.dtype == dtype && is
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_svdf_i8(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_svdf_i8(const KernelSpec& spec) {
   if (!spec.has(4) || !spec.constant(1)) return nullptr;
   const ValueType &x = spec.inputs[0], &features = spec.inputs[1], &times = spec.inputs[2], &state = spec.inputs[4];
   if (!has_params(x, DType::kI8) || !has_params(features, DType::kI8) || !has_params(times, DType::kI16) ||

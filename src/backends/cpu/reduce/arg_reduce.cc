@@ -87,7 +87,7 @@ class ArgReduce final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_arg_reduce(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_arg_reduce(const KernelSpec& spec) {
   const auto& a = spec.attrs<ArgReduceAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (x.shape.elements() == 0) return nullptr;

@@ -117,7 +117,7 @@ class MeanI8 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_mean_i8(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_mean_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (attrs.fn != Reduction::kMean || x.dtype != y.dtype) return nullptr;

@@ -51,7 +51,7 @@ class ReduceBool final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_reduce_bool(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_reduce_bool(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
   const bool any = attrs.fn == Reduction::kAny;
   if (!any && attrs.fn != Reduction::kAll) return spec.refuse("neither Any nor All");

@@ -127,7 +127,7 @@ class ReduceExtreme final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_reduce_extreme(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_reduce_extreme(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (attrs.fn != Reduction::kMax && attrs.fn != Reduction::kMin) return spec.refuse("neither a maximum nor a minimum");

@@ -67,7 +67,7 @@ class ReduceF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_reduce_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_reduce_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
   const bool squares = attrs.fn == Reduction::kSumSquare;
   if (!squares && attrs.fn != Reduction::kSum && attrs.fn != Reduction::kMean && attrs.fn != Reduction::kMax)

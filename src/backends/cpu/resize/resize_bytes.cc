@@ -130,7 +130,7 @@ class ResizeBytes final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_resize_bytes(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_resize_bytes(const KernelSpec& spec) {
   const auto& a = spec.attrs<ResizeAttrs>();
   if (spec.inputs[0].dtype != spec.outputs[0].dtype || a.mode == ResizeAttrs::Mode::kNearest || a.tflite)
     return spec.refuse("nearest neighbours, or arithmetic of a format");

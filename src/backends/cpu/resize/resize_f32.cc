@@ -101,7 +101,7 @@ class ResizeF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_resize_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_resize_f32(const KernelSpec& spec) {
   auto passes = resize_passes<float>(spec);
   if (!passes) return spec.refuse("sizes that are not known, or coordinates outside the image");
   return std::make_unique<ResizeF32>(std::move(*passes), spec);

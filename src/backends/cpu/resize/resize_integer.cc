@@ -173,7 +173,7 @@ std::unique_ptr<Kernel> resize_rows(const KernelSpec& spec, const std::vector<Re
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_resize_integer(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_resize_integer(const KernelSpec& spec) {
   const auto& a = spec.attrs<ResizeAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (x.shape.elements() == 0 || y.shape.elements() == 0) return nullptr;

@@ -131,7 +131,7 @@ bool copies_bytes(const KernelSpec& spec) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_resize_nearest(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_resize_nearest(const KernelSpec& spec) {
   const auto& a = spec.attrs<ResizeAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (a.mode != ResizeAttrs::Mode::kNearest || a.coord == ResizeAttrs::Coord::kTfCropAndResize || !copies_bytes(spec))

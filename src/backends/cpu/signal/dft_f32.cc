@@ -48,7 +48,7 @@ double scale_of(const DftAttrs& a, double n) {
 }
 
 /// Transforms over the last two dimensions.
-std::unique_ptr<Kernel> make_planes(const KernelSpec& spec, const DftAttrs& a) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_planes(const KernelSpec& spec, const DftAttrs& a) {
   const Shape &x = spec.inputs[0].shape, &y = spec.outputs[0].shape;
   const bool complex = spec.inputs[0].dtype == DType::kC64;
   if (spec.outputs[0].dtype != DType::kC64) return spec.refuse("the output is not complex");
@@ -88,7 +88,7 @@ std::unique_ptr<Kernel> make_planes(const KernelSpec& spec, const DftAttrs& a) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_dft_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_dft_f32(const KernelSpec& spec) {
   const auto& a = spec.attrs<DftAttrs>();
   Shape x = spec.inputs[0].shape, y = spec.outputs[0].shape;
   if (x.elements() == 0 || y.elements() == 0) return nullptr;

@@ -26,7 +26,7 @@ class StftF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_stft_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_stft_f32(const KernelSpec& spec) {
   const Shape &x = spec.inputs[0].shape, &y = spec.outputs[0].shape;
   if (x.elements() == 0 || y.elements() == 0) return nullptr;
   const int64_t length = spec.has(3) ? get_int(*spec.constant(3), 0) : spec.inputs[2].shape.elements();

@@ -97,7 +97,7 @@ class SoftmaxDequantized final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_softmax_dequantized(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_softmax_dequantized(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<SoftmaxAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (attrs.kind != SoftmaxAttrs::Kind::kSoftmax || attrs.rounding != Rounding::kFloatHalfEven)

@@ -59,7 +59,7 @@ class SoftmaxStridedF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_softmax_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_softmax_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<SoftmaxAttrs>();
   const Shape& shape = spec.inputs[0].shape;
   if (shape.rank() == 0 || shape.elements() == 0) return nullptr;
@@ -73,7 +73,7 @@ std::unique_ptr<Kernel> make_softmax_f32(const KernelSpec& spec) {
   return std::make_unique<SoftmaxF32>(product(shape, 0, axis), n, attrs, vector_ops(spec.isa));
 }
 
-std::unique_ptr<Kernel> make_softmax_strided_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_softmax_strided_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<SoftmaxAttrs>();
   const Shape& shape = spec.inputs[0].shape;
   if (shape.rank() == 0 || shape.elements() == 0) return nullptr;

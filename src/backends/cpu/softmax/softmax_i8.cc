@@ -156,7 +156,7 @@ class SoftmaxI8 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_softmax_i8(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_softmax_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<SoftmaxAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (!is_softmax8(attrs, x, y) || x.shape.elements() == 0) return nullptr;

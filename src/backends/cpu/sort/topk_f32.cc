@@ -72,7 +72,7 @@ class TopKF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_topk_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_topk_f32(const KernelSpec& spec) {
   const auto& a = spec.attrs<TopKAttrs>();
   const ValueType& x = spec.inputs[0];
   if (x.shape.rank() == 0 || x.shape.elements() == 0 || a.torch_order) return nullptr;

@@ -19,8 +19,7 @@ struct VulkanDevice final : BackendDevice {
   explicit VulkanDevice(std::shared_ptr<Device> d) : device(std::move(d)) {}
   bool lost() const override { return device->lost(); }
   bool same(const BackendDevice& other) const override {
-    const auto* o = dynamic_cast<const VulkanDevice*>(&other);
-    return o && o->device == device;
+    return static_cast<const VulkanDevice&>(other).device == device;
   }
   std::shared_ptr<Device> device;
 };

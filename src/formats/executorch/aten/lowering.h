@@ -87,10 +87,10 @@ class CallContext : public LoweringContext {
     lowered.outputs.insert(lowered.outputs.end(), list.begin(), list.end());
   }
   /// Adds a node whose output is the next result.
-  void emit(Op op, std::vector<ValueId> inputs) { result(add(op, std::move(inputs))); }
+  void emit(Op op, IntList inputs) { result(add(op, inputs)); }
   template <std::derived_from<Attrs> A>
-  void emit(Op op, A attrs, std::vector<ValueId> inputs) {
-    result(add(op, std::move(attrs), std::move(inputs)));
+  void emit(Op op, A attrs, IntList inputs) {
+    result(add(op, std::move(attrs), inputs));
   }
 };
 

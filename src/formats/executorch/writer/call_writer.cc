@@ -169,22 +169,22 @@ bool CallWriter::out_image(int i, int value, Layout layout) {
   return true;
 }
 
-bool CallWriter::emit(const std::string& name, std::vector<int> args, const std::string& overload) {
-  return out(0, p_.call(name, overload, std::move(args), result_dtype(0), out_type(0).shape));
+bool CallWriter::emit(std::string_view name, IntList args, std::string_view overload) {
+  return out(0, p_.call(name, overload, args, result_dtype(0), out_type(0).shape));
 }
 
-bool CallWriter::move(const std::string& name, std::vector<int> args, const std::string& overload) {
-  p_.bind(out_id(0), p_.call(name, overload, std::move(args), out_type(0).dtype, out_type(0).shape));
+bool CallWriter::move(std::string_view name, IntList args, std::string_view overload) {
+  p_.bind(out_id(0), p_.call(name, overload, args, out_type(0).dtype, out_type(0).shape));
   return true;
 }
 
-int CallWriter::call(const std::string& name, std::vector<int> args, const std::string& overload) {
+int CallWriter::call(std::string_view name, IntList args, std::string_view overload) {
   const FileValue like = p_.at(args[0]);
-  return p_.call(name, overload, std::move(args), like.dtype, like.shape);
+  return p_.call(name, overload, args, like.dtype, like.shape);
 }
 
-int CallWriter::binary(const std::string& name, int a, int b, const std::string& overload) {
-  return p_.call("aten::" + name, overload, {a, b}, dtype(a), broadcast_shape(shape(a), shape(b)));
+int CallWriter::binary(std::string_view name, int a, int b, std::string_view overload) {
+  return p_.call(aten(name), overload, {a, b}, dtype(a), broadcast_shape(shape(a), shape(b)));
 }
 
 int CallWriter::add(int a, int b) {
@@ -195,8 +195,8 @@ int CallWriter::sub(int a, int b) {
   return p_.call("aten::sub", "out", {a, b, p_.integer(1)}, dtype(a), broadcast_shape(shape(a), shape(b)));
 }
 
-int CallWriter::compare(const std::string& name, int a, int b) {
-  return p_.call("aten::" + name, "Tensor_out", {a, b}, DType::kBool, broadcast_shape(shape(a), shape(b)));
+int CallWriter::compare(std::string_view name, int a, int b) {
+  return p_.call(aten(name), "Tensor_out", {a, b}, DType::kBool, broadcast_shape(shape(a), shape(b)));
 }
 
 int CallWriter::select(int condition, int a, int b) {
@@ -216,7 +216,7 @@ int CallWriter::cast(int x, DType to) {
   return p_.call("aten::_to_copy", "out", {x, p_.boolean(false), p_.null()}, to, shape(x));
 }
 
-int CallWriter::reduce(const std::string& name, int x, const std::vector<int64_t>& axes, bool keep_dims) {
+int CallWriter::reduce(std::string_view name, int x, Int64List axes, bool keep_dims) {
   const Shape from = shape(x);
   Shape to;
   for (int d = 0; d < from.rank(); ++d) {
@@ -225,9 +225,9 @@ int CallWriter::reduce(const std::string& name, int x, const std::vector<int64_t
     if (reduced && keep_dims) to.push_back(1);
   }
   const int dims = p_.integers(axes), keep = p_.boolean(keep_dims);
-  if (name == "amax" || name == "amin") return p_.call("aten::" + name, "out", {x, dims, keep}, dtype(x), to);
+  if (name == "amax" || name == "amin") return p_.call(aten(name), "out", {x, dims, keep}, dtype(x), to);
   const std::string overload = name == "sum" ? "IntList_out" : "out";
-  return p_.call("aten::" + name, overload, {x, dims, keep, p_.null()}, dtype(x), to);
+  return p_.call(aten(name), overload, {x, dims, keep, p_.null()}, dtype(x), to);
 }
 
 std::optional<int> CallWriter::activated(int x, const Activation& act) {

@@ -2,8 +2,11 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/cat.h"
+#include "base/list_view.h"
 #include "formats/common/written_node.h"
 #include "formats/executorch/writer/plan_writer.h"
 #include "ops/common/enums.h"
@@ -14,6 +17,9 @@ struct UnaryAttrs;
 }
 
 namespace smelt::executorch {
+
+/// The name of an operator with its namespace: "aten::NAME".
+inline std::string aten(std::string_view name) { return Cat("aten::", name); }
 
 /// One node while it is written as calls. Quantized operands are dequantized in front and results quantized behind.
 class CallWriter : public formats::WrittenNode {
@@ -43,24 +49,24 @@ class CallWriter : public formats::WrittenNode {
   /// The type of output i as calls compute it: float32 in place of quantized integers.
   DType result_dtype(int i) const;
   /// One call of `name`.out that gives output 0.
-  bool emit(const std::string& name, std::vector<int> args, const std::string& overload = "out");
+  bool emit(std::string_view name, IntList args, std::string_view overload = "out");
   /// One call of an operator that moves elements: integers of quantized values stay what they are.
-  bool move(const std::string& name, std::vector<int> args, const std::string& overload = "out");
+  bool move(std::string_view name, IntList args, std::string_view overload = "out");
 
   // Formulas.
-  int call(const std::string& name, std::vector<int> args, const std::string& overload = "out");  ///< as argument 0
-  int unary(const std::string& name, int x) { return call("aten::" + name, {x}); }
-  int binary(const std::string& name, int a, int b, const std::string& overload = "out");  ///< broadcasts
+  int call(std::string_view name, IntList args, std::string_view overload = "out");  ///< as argument 0
+  int unary(std::string_view name, int x) { return call(aten(name), {x}); }
+  int binary(std::string_view name, int a, int b, std::string_view overload = "out");  ///< broadcasts
   int add(int a, int b);
   int sub(int a, int b);
   int mul(int a, int b) { return binary("mul", a, b); }
   int div(int a, int b) { return binary("div", a, b); }
-  int compare(const std::string& name, int a, int b);
+  int compare(std::string_view name, int a, int b);
   int select(int condition, int a, int b);
   int clamp(int x, double lo, double hi);
   int number_like(int value, double v);  ///< a scalar constant of the value's element type
   int cast(int x, DType to);
-  int reduce(const std::string& name, int x, const std::vector<int64_t>& axes, bool keep_dims);
+  int reduce(std::string_view name, int x, Int64List axes, bool keep_dims);
   std::optional<int> activated(int x, const Activation& act);
   int quantized(int x, DType dtype, const QuantPtr& quant);
   int dequantized(int x, const QuantPtr& quant, DType held);

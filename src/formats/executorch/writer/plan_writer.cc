@@ -68,15 +68,15 @@ int PlanWriter::text(const std::string& v) {
   return at->second;
 }
 
-int PlanWriter::integers(const std::vector<int64_t>& v) {
+int PlanWriter::integers(Int64List v) {
   FileValue list{.kind = FileValue::Kind::kIntList};
   for (const int64_t i : v) list.items.push_back(integer(i));
   return add(std::move(list));
 }
 
-int PlanWriter::list(const std::vector<int>& tensors, bool optional) {
-  return add(
-      {.kind = optional ? FileValue::Kind::kOptionalTensorList : FileValue::Kind::kTensorList, .items = tensors});
+int PlanWriter::list(IntList tensors, bool optional) {
+  return add({.kind = optional ? FileValue::Kind::kOptionalTensorList : FileValue::Kind::kTensorList,
+              .items = tensors.copy()});
 }
 
 int PlanWriter::add_tensor(DType dtype, const Shape& shape) {
@@ -113,27 +113,25 @@ int PlanWriter::state(int index) {
   return add({.kind = FileValue::Kind::kTensor, .dtype = s.first.dtype(), .shape = s.first.shape(), .state = index});
 }
 
-void PlanWriter::call_to(const std::string& name, const std::string& overload, std::vector<int> args,
-                         const std::vector<int>& outputs, bool as_list) {
+void PlanWriter::call_to(std::string_view name, std::string_view overload, IntList args, IntList outputs,
+                         bool as_list) {
+  std::vector<int> all = args.copy();
   if (as_list) {
-    const int all = list(outputs);
-    args.push_back(all);
-    args.push_back(all);
+    all.insert(all.end(), 2, list(outputs));
   } else {
-    args.insert(args.end(), outputs.begin(), outputs.end());
-    args.push_back(outputs.size() == 1 ? outputs[0] : list(outputs));
+    all.insert(all.end(), outputs.begin(), outputs.end());
+    all.push_back(outputs.size() == 1 ? outputs[0] : list(outputs));
   }
-  plan_.calls.push_back({name, overload, std::move(args)});
+  plan_.calls.push_back({std::string(name), std::string(overload), std::move(all)});
 }
 
-int PlanWriter::call(const std::string& name, const std::string& overload, std::vector<int> args, DType dtype,
-                     const Shape& shape) {
+int PlanWriter::call(std::string_view name, std::string_view overload, IntList args, DType dtype, const Shape& shape) {
   const int y = add_tensor(dtype, shape);
-  call_to(name, overload, std::move(args), {y});
+  call_to(name, overload, args, {y});
   return y;
 }
 
-int PlanWriter::permute(int x, const std::vector<int64_t>& perm) {
+int PlanWriter::permute(int x, Int64List perm) {
   if (std::ranges::is_sorted(perm)) return x;
   const FileValue from = at(x);
   Shape shape;

@@ -6,9 +6,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/list_view.h"
 #include "formats/common/writer.h"
 #include "formats/executorch/xnnpack/writer/graph_writer.h"
 #include "graph/graph.h"
@@ -127,19 +129,17 @@ class PlanWriter {
   int boolean(bool v);
   int real(double v);
   int text(const std::string& v);
-  int integers(const std::vector<int64_t>& v);
-  int list(const std::vector<int>& tensors, bool optional = false);
+  int integers(Int64List v);
+  int list(IntList tensors, bool optional = false);
   int constant(const Tensor& t);
   int number(DType dtype, double v);  ///< a constant scalar
   int state(int index);
   int add_tensor(DType dtype, const Shape& shape);
   /// A call with one output, a new tensor.
-  int call(const std::string& name, const std::string& overload, std::vector<int> args, DType dtype,
-           const Shape& shape);
+  int call(std::string_view name, std::string_view overload, IntList args, DType dtype, const Shape& shape);
   /// A call that writes these tensors. `as_list`: they are one argument.
-  void call_to(const std::string& name, const std::string& overload, std::vector<int> args,
-               const std::vector<int>& outputs, bool as_list = false);
-  int permute(int x, const std::vector<int64_t>& perm);
+  void call_to(std::string_view name, std::string_view overload, IntList args, IntList outputs, bool as_list = false);
+  int permute(int x, Int64List perm);
   int reshape(int x, const Shape& shape);
 
  private:

@@ -34,7 +34,8 @@ ValueId enter(LoweringContext& c, const DelegateCall::Argument& arg, const XnnVa
   ValueId id = arg.value.id;
   if (arg.value.kind != aten::Arg::Kind::kTensor || id == kNoValue)
     c.fail("argument ", v.external_id, " is no tensor with a value");
-  if (is_permuted(arg.dim_order)) id = c.transpose(id, {arg.dim_order.begin(), arg.dim_order.end()});
+  if (is_permuted(arg.dim_order))
+    id = c.transpose(id, std::vector<int64_t>(arg.dim_order.begin(), arg.dim_order.end()));
   const int rank = v.type.shape.rank();
   if (c.rank(id) == 0 && rank > 0) id = c.reshape(id, std::vector<int64_t>(static_cast<size_t>(rank), 1));
   return with_quantization(c, id, v.type);

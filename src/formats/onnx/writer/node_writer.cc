@@ -371,8 +371,7 @@ void NodeWriter::bind(int i, Name real, const Activation& act, Order order) {
   bind(i, activated(real, act), order);
 }
 
-std::vector<Name> NodeWriter::ops(const std::string& name, std::vector<Name> inputs, size_t count,
-                                  std::vector<Attribute> attributes) {
+std::vector<Name> NodeWriter::ops(std::string_view name, IntList inputs, size_t count, ListView<Attribute> attributes) {
   OutNode node;
   const size_t dot = name.rfind('.');
   node.op = dot == std::string::npos ? name : name.substr(dot + 1);
@@ -382,9 +381,9 @@ std::vector<Name> NodeWriter::ops(const std::string& name, std::vector<Name> inp
   } else if (const auto* it = std::ranges::find(kSince, name, &Since::op); it != std::end(kSince)) {
     if (!model_.need_opset(it->opset)) fail(name, " needs opset ", it->opset);
   }
-  while (!inputs.empty() && inputs.back() == kNoName) inputs.pop_back();
-  node.inputs = std::move(inputs);
-  node.attributes = std::move(attributes);
+  node.inputs = inputs.copy();
+  while (!node.inputs.empty() && node.inputs.back() == kNoName) node.inputs.pop_back();
+  node.attributes = attributes.copy();
   for (size_t i = 0; i < count; ++i) {
     node.outputs.push_back(model_.fresh(node.op));
     free_.insert(node.outputs.back());
@@ -394,11 +393,11 @@ std::vector<Name> NodeWriter::ops(const std::string& name, std::vector<Name> inp
   return outputs;
 }
 
-Name NodeWriter::op(const std::string& name, std::vector<Name> inputs, std::vector<Attribute> attributes) {
-  return ops(name, std::move(inputs), 1, std::move(attributes))[0];
+Name NodeWriter::op(std::string_view name, IntList inputs, ListView<Attribute> attributes) {
+  return ops(name, inputs, 1, attributes)[0];
 }
 
-Name NodeWriter::i64(const std::vector<int64_t>& values) {
+Name NodeWriter::i64(Int64List values) {
   return tensor(Tensor::from<int64_t>(DType::kI64, Shape{static_cast<int64_t>(values.size())}, values));
 }
 
@@ -424,19 +423,19 @@ Name NodeWriter::cast(Name x, DType to) {
   return op("Cast", {x}, {{"to", type_code(to)}});
 }
 
-Name NodeWriter::transpose(Name x, const std::vector<int64_t>& perm) { return op("Transpose", {x}, {{"perm", perm}}); }
+Name NodeWriter::transpose(Name x, Int64List perm) { return op("Transpose", {x}, {{"perm", perm.copy()}}); }
 
-Name NodeWriter::reshape(Name x, const std::vector<int64_t>& shape) { return op("Reshape", {x, i64(shape)}); }
+Name NodeWriter::reshape(Name x, Int64List shape) { return op("Reshape", {x, i64(shape)}); }
 
 Name NodeWriter::slice(Name x, int64_t start, int64_t end, int64_t axis) {
   return op("Slice", {x, i64({start}), i64({end}), i64({axis})});
 }
 
-Name NodeWriter::reduce(const char* name, Name x, const std::vector<int64_t>& axes, bool keep_dims) {
+Name NodeWriter::reduce(const char* name, Name x, Int64List axes, bool keep_dims) {
   std::vector<Attribute> attributes{{"keepdims", keep_dims}};
   const bool as_input = std::string_view(name) == "ReduceSum" || model_.need_opset(18);
   if (as_input) return op(name, {x, i64(axes)}, std::move(attributes));
-  attributes.emplace_back("axes", axes);
+  attributes.emplace_back("axes", axes.copy());
   return op(name, {x}, std::move(attributes));
 }
 

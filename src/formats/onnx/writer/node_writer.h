@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/list_view.h"
 #include "formats/common/written_node.h"
 #include "formats/onnx/writer/encode.h"
 #include "graph/graph.h"
@@ -150,20 +151,19 @@ class NodeWriter : public formats::WrittenNode {
   void bind_forms(int i, const ValueForms& forms);
 
   // Nodes. `op` may begin with a domain: "com.microsoft.FusedMatMul".
-  Name op(const std::string& op, std::vector<Name> inputs, std::vector<Attribute> attributes = {});
-  std::vector<Name> ops(const std::string& op, std::vector<Name> inputs, size_t outputs,
-                        std::vector<Attribute> attributes = {});
-  Name i64(const std::vector<int64_t>& values);
+  Name op(std::string_view op, IntList inputs, ListView<Attribute> attributes = {});
+  std::vector<Name> ops(std::string_view op, IntList inputs, size_t outputs, ListView<Attribute> attributes = {});
+  Name i64(Int64List values);
   Name scalar(DType dtype, double value);
   Name floats(const std::vector<float>& values);
   Name tensor(const Tensor& t) { return model_.constant(t, "const"); }
   Name cast(Name x, DType to);
-  Name transpose(Name x, const std::vector<int64_t>& perm);
-  Name reshape(Name x, const std::vector<int64_t>& shape);  ///< -1: inferred; 0: x's
-  Name unsqueeze(Name x, const std::vector<int64_t>& axes) { return op("Unsqueeze", {x, i64(axes)}); }
-  Name squeeze(Name x, const std::vector<int64_t>& axes) { return op("Squeeze", {x, i64(axes)}); }
+  Name transpose(Name x, Int64List perm);
+  Name reshape(Name x, Int64List shape);  ///< -1: inferred; 0: x's
+  Name unsqueeze(Name x, Int64List axes) { return op("Unsqueeze", {x, i64(axes)}); }
+  Name squeeze(Name x, Int64List axes) { return op("Squeeze", {x, i64(axes)}); }
   Name slice(Name x, int64_t start, int64_t end, int64_t axis);
-  Name reduce(const char* op, Name x, const std::vector<int64_t>& axes, bool keep_dims);
+  Name reduce(const char* op, Name x, Int64List axes, bool keep_dims);
   Name clip(Name x, DType dtype, double lo, double hi);
   Name activated(Name x, const Activation& act);
   Name quantize(Name x, DType to, const Quantization& q, Order order, int rank);

@@ -139,32 +139,32 @@ void OpWriter::out_last(int i, int tensor) {
   s_.bind_channels_last(out_id(i), tensor);
 }
 
-bool OpWriter::emit(Code code, std::vector<int> in, OperatorOptions options) {
+bool OpWriter::emit(Code code, IntList in, OperatorOptions options) {
   const auto [dtype, quant] = s_.file_type(out_type(0));
-  s_.bind(out_id(0), s_.add(code, std::move(in), dtype, std::move(options), quant));
+  s_.bind(out_id(0), s_.add(code, in, dtype, std::move(options), quant));
   return true;
 }
 
-bool OpWriter::emit_last(Code code, std::vector<int> in, OperatorOptions options) {
+bool OpWriter::emit_last(Code code, IntList in, OperatorOptions options) {
   const auto [dtype, quant] = s_.file_type(out_type(0));
-  s_.bind_channels_last(out_id(0), s_.add(code, std::move(in), dtype, std::move(options), quant));
+  s_.bind_channels_last(out_id(0), s_.add(code, in, dtype, std::move(options), quant));
   return true;
 }
 
-bool OpWriter::emit_all(Code code, std::vector<int> in, OperatorOptions options) {
+bool OpWriter::emit_all(Code code, IntList in, OperatorOptions options) {
   std::vector<int> outs;
   for (int i = 0; i < outputs(); ++i) {
     const auto [dtype, quant] = wants(i) ? s_.file_type(out_type(i)) : std::pair{DType::kF32, QuantPtr()};
     outs.push_back(s_.add_tensor({.dtype = dtype, .quant = quant}));
     if (wants(i)) s_.bind(out_id(i), outs.back());
   }
-  s_.add_to(code, std::move(in), std::move(outs), std::move(options));
+  s_.add_to(code, in, std::move(outs), std::move(options));
   return true;
 }
 
-int OpWriter::call(Code code, std::vector<int> in, OperatorOptions options) {
+int OpWriter::call(Code code, IntList in, OperatorOptions options) {
   const DType dtype = file_dtype(in[0]);
-  return s_.add(code, std::move(in), dtype, std::move(options));
+  return s_.add(code, in, dtype, std::move(options));
 }
 
 OperatorOptions arithmetic_options(tfl::BuiltinOperator code, tfl::ActivationFunctionType act, bool pot_scale) {
@@ -191,7 +191,7 @@ int OpWriter::number_like(int tensor, double v) {
   return s_.constant(std::move(t));
 }
 
-int OpWriter::reduce(Code code, int x, const std::vector<int64_t>& axes, bool keep_dims) {
+int OpWriter::reduce(Code code, int x, Int64List axes, bool keep_dims) {
   return call(code, {x, s_.i32(axes)},
               options_of<tfl::ReducerOptions>([=](auto& b) { return tfl::CreateReducerOptions(b, keep_dims); }));
 }
@@ -244,9 +244,7 @@ std::optional<int> OpWriter::activated(int x, const Activation& act) {
     smelt::quantize(&real, t);
     return s_.constant(std::move(t));
   };
-  const auto apply = [&](Code code, std::vector<int> in) {
-    return s_.add(code, std::move(in), from.dtype, {}, from.quant);
-  };
+  const auto apply = [&](Code code, std::vector<int> in) { return s_.add(code, in, from.dtype, {}, from.quant); };
   switch (act.kind) {
     case ActKind::kRelu:
       return apply(Code::RELU, {x});

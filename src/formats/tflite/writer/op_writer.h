@@ -40,12 +40,12 @@ class OpWriter : public formats::WrittenNode {
   void out(int i, int tensor);
   void out_last(int i, int tensor);
   /// One operator that writes output i, or all of them.
-  bool emit(Code code, std::vector<int> in, OperatorOptions options = {});
-  bool emit_last(Code code, std::vector<int> in, OperatorOptions options = {});
-  bool emit_all(Code code, std::vector<int> in, OperatorOptions options = {});
+  bool emit(Code code, IntList in, OperatorOptions options = {});
+  bool emit_last(Code code, IntList in, OperatorOptions options = {});
+  bool emit_all(Code code, IntList in, OperatorOptions options = {});
 
   // Formulas on float32 or integer tensors.
-  int call(Code code, std::vector<int> in, OperatorOptions options = {});  ///< result of the type of input 0
+  int call(Code code, IntList in, OperatorOptions options = {});  ///< result of the type of input 0
   int add(int a, int b);
   int sub(int a, int b);
   int mul(int a, int b);
@@ -54,7 +54,7 @@ class OpWriter : public formats::WrittenNode {
   int compare(Code code, int a, int b) { return s_.add(code, {a, b}, DType::kBool); }
   int select(int condition, int a, int b) { return s_.add(Code::SELECT_V2, {condition, a, b}, file_dtype(a)); }
   int number_like(int tensor, double v);  ///< a scalar of the tensor's element type
-  int reduce(Code code, int x, const std::vector<int64_t>& axes, bool keep_dims);
+  int reduce(Code code, int x, Int64List axes, bool keep_dims);
   /// The activation applied to x, which may be quantized: `code` of no fused activation. Nothing if TFLite lacks it.
   std::optional<int> activated(int x, const Activation& act);
 

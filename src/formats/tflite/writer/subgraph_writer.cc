@@ -117,17 +117,16 @@ int SubgraphWriter::constant(Tensor t) {
   return add_tensor(std::move(f));
 }
 
-int SubgraphWriter::add(tfl::BuiltinOperator code, std::vector<int> inputs, DType dtype, OperatorOptions options,
+int SubgraphWriter::add(tfl::BuiltinOperator code, IntList inputs, DType dtype, OperatorOptions options,
                         QuantPtr quant) {
   const int y = add_tensor({.dtype = dtype, .quant = std::move(quant)});
-  add_to(code, std::move(inputs), {y}, std::move(options));
+  add_to(code, inputs, {y}, std::move(options));
   return y;
 }
 
-void SubgraphWriter::add_to(tfl::BuiltinOperator code, std::vector<int> inputs, std::vector<int> outputs,
-                            OperatorOptions options) {
+void SubgraphWriter::add_to(tfl::BuiltinOperator code, IntList inputs, IntList outputs, OperatorOptions options) {
   out().operators.push_back(
-      {.code = code, .inputs = std::move(inputs), .outputs = std::move(outputs), .options = std::move(options)});
+      {.code = code, .inputs = inputs.copy(), .outputs = outputs.copy(), .options = std::move(options)});
 }
 
 int SubgraphWriter::cast(int x, DType to) {
@@ -196,7 +195,7 @@ int SubgraphWriter::transpose(int x, const std::vector<int64_t>& perm) {
   return y;
 }
 
-int SubgraphWriter::reshape(int x, const std::vector<int64_t>& shape) {
+int SubgraphWriter::reshape(int x, Int64List shape) {
   if (at(x).contents) {
     const Tensor& t = *at(x).contents;
     Shape s{std::span<const int64_t>(shape)};
@@ -214,7 +213,7 @@ int SubgraphWriter::reshape(int x, const std::vector<int64_t>& shape) {
              from.quant);
 }
 
-int SubgraphWriter::i32(const std::vector<int64_t>& values) {
+int SubgraphWriter::i32(Int64List values) {
   Tensor t(DType::kI32, Shape{static_cast<int64_t>(values.size())});
   for (size_t i = 0; i < values.size(); ++i)
     t.data<int32_t>()[i] = static_cast<int32_t>(std::clamp<int64_t>(values[i], INT32_MIN, INT32_MAX));

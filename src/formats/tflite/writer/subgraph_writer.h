@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/list_view.h"
 #include "formats/common/writer.h"
 #include "formats/tflite/schema.h"
 #include "graph/graph.h"
@@ -144,18 +145,17 @@ class SubgraphWriter {
   // Steps that operators need.
   int add_tensor(FileTensor t);
   int constant(Tensor t);
-  int add(tfl::BuiltinOperator code, std::vector<int> inputs, DType dtype, OperatorOptions options = {},
+  int add(tfl::BuiltinOperator code, IntList inputs, DType dtype, OperatorOptions options = {},
           QuantPtr quant = nullptr);
-  void add_to(tfl::BuiltinOperator code, std::vector<int> inputs, std::vector<int> outputs,
-              OperatorOptions options = {});
+  void add_to(tfl::BuiltinOperator code, IntList inputs, IntList outputs, OperatorOptions options = {});
   int cast(int x, DType to);  ///< x itself if it has the type
   int dequantize(int x);      ///< x itself if it is a float, float16 constants aside
   int quantize(int x, DType dtype, const QuantPtr& quant);
   int as_quantized(int x, const QuantPtr& quant);  ///< the integers of x under other parameters
   int without_quantization(int x);                 ///< the integers of x
   int transpose(int x, const std::vector<int64_t>& perm);
-  int reshape(int x, const std::vector<int64_t>& shape);
-  int i32(const std::vector<int64_t>& values);
+  int reshape(int x, Int64List shape);
+  int i32(Int64List values);
   int i32_scalar(int64_t value);
   int f32(double value);  ///< a scalar
 

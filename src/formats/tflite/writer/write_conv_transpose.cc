@@ -90,7 +90,8 @@ int output_shape(SubgraphWriter& s, const Image& image, const std::vector<int64_
       s.add(Code::SHAPE, {image.tensor}, DType::kI32,
             options_of<tfl::ShapeOptions>([](auto& b) { return tfl::CreateShapeOptions(b, tfl::TensorType::INT32); }));
   const int batch = s.add(Code::SLICE, {dims, s.i32({0}), s.i32({1})}, DType::kI32);
-  return s.add(Code::CONCATENATION, {batch, s.i32({shape.begin() + 1, shape.end()})}, DType::kI32, concat_options(0));
+  return s.add(Code::CONCATENATION, {batch, s.i32(Int64List(shape.begin() + 1, shape.end()))}, DType::kI32,
+               concat_options(0));
 }
 
 Code transposed_code(const Image& image) { return image.spatial == 3 ? Code::CONV_3D_TRANSPOSE : Code::TRANSPOSE_CONV; }
