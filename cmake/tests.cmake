@@ -8,6 +8,7 @@ foreach(pack ${SMELT_CORPUS_PACKS})
   set(stamp ${CMAKE_BINARY_DIR}/corpus/${name}.stamp)
   add_custom_command(
     OUTPUT ${stamp}
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${CMAKE_BINARY_DIR}/corpus/${name}  # cases that have left the pack
     COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/corpus
     COMMAND ${CMAKE_COMMAND} -E chdir ${CMAKE_BINARY_DIR}/corpus ${CMAKE_COMMAND} -E tar xf ${pack}
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}

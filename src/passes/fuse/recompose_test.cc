@@ -1,156 +1,74 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <numbers>
 #include <optional>
 
-#include "ops/attention/attention.h"
 #include "ops/conv/conv.h"
-#include "ops/core/builder.h"
-#include "ops/core/verify.h"
-#include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
-#include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
-#include "ops/reduce/reduce.h"
-#include "ops/shape/shape.h"
-#include "ops/softmax/softmax.h"
-#include "runtime/model_access.h"
-#include "smelt/model.h"
-#include "tensor/numeric.h"
-#include "tests/support/op_case.h"
+#include "tests/support/exporter_forms.h"
 
 namespace smelt {
 namespace {
-using test::random_tensor;
-
-/// Builds graphs of exporters' forms; a failing node fails the test.
-struct Forms {
-  Builder b;
-
-  ValueId op(Op op, AttrsPtr attrs, std::vector<ValueId> in) {
-    auto made = b.op(op, std::move(attrs), std::move(in));
-    EXPECT_TRUE(made.ok()) << made.error().message();
-    return made.ok() ? *made : 0;
-  }
-  ValueId unary(Unary fn, ValueId x) { return op(Op::kUnary, make_attrs<UnaryAttrs>(fn), {x}); }
-  ValueId binary(Binary fn, ValueId x, ValueId y) { return op(Op::kBinary, make_attrs<BinaryAttrs>(fn), {x, y}); }
-  ValueId binary(Binary fn, ValueId x, double y) { return binary(fn, x, b.f32_scalar(static_cast<float>(y))); }
-  ValueId mul(ValueId x, ValueId y) { return binary(Binary::kMul, x, y); }
-  ValueId mul(ValueId x, double y) { return binary(Binary::kMul, x, y); }
-  ValueId add(ValueId x, double y) { return binary(Binary::kAdd, x, y); }
-  ValueId weights(const Shape& shape, uint32_t seed = 3) {
-    return b.constant("", random_tensor(DType::kF32, shape, -1, 1, seed));
-  }
-  ValueId mean(ValueId x, int64_t axis = -1) {
-    ReduceAttrs a;
-    a.fn = Reduction::kMean;
-    a.keep_dims = true;
-    return op(Op::kReduce, make_attrs<ReduceAttrs>(a), {x, b.i64({axis})});
-  }
-  ValueId reshape(ValueId x, std::initializer_list<int64_t> shape) {
-    ReshapeAttrs a;
-    a.allow_zero = false;
-    return op(Op::kReshape, make_attrs<ReshapeAttrs>(a), {x, b.i64(shape)});
-  }
-  ValueId transpose(ValueId x, std::vector<int64_t> perm) {
-    return op(Op::kTranspose, make_attrs<TransposeAttrs>(std::move(perm)), {x});
-  }
-  ValueId matmul(ValueId x, ValueId y) { return op(Op::kMatMul, make_attrs<MatMulAttrs>(), {x, y}); }
-  ValueId softmax(ValueId x) { return op(Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {x}); }
-};
-
-using Form = std::function<ValueId(Forms&, ValueId x)>;
-
-/// Runs y = form(x) unfused on the reference back-end and fused on the CPU. `expected`: the operators that must have
-/// run there in the end, in order, without those that move elements.
-void check(const Shape& shape, const Form& form, const std::vector<std::string>& expected) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
-  Forms f{Builder(*module, 0)};
-  const ValueId y = form(f, f.b.input("x", ValueType::tensor(DType::kF32, shape)));
-  f.b.graph().outputs = {y};
-  ASSERT_TRUE(verify(*module).ok());
-  const std::vector<Datum> in{random_tensor(DType::kF32, shape, -3, 3, 1)};
-  Tensor results[2];
-  for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu}) {
-    SessionOptions options;
-    options.backend = backend;
-    options.profile = true;
-    auto session = Session::create(ModelAccess::make(module), options);
-    ASSERT_TRUE(session.ok()) << session.error().message();
-    auto out = session->run(in);
-    ASSERT_TRUE(out.ok()) << out.error().message();
-    results[backend == BackendKind::kCpu] = (*out)[0].tensor;
-    if (backend == BackendKind::kReference) continue;
-    std::vector<std::string> ops;
-    for (const ProfileEntry& e : session->profile())
-      if (e.op != "Transpose" && e.op != "Reshape") ops.push_back(e.op);
-    EXPECT_EQ(ops, expected);
-  }
-  ASSERT_EQ(results[0].shape(), results[1].shape());
-  for (int64_t i = 0; i < results[0].elements(); ++i)
-    ASSERT_NEAR(get_double(results[0], i), get_double(results[1], i), 2e-5) << "element " << i;
-}
-
-const Shape kRows{2, 5, 24};
+using test::check_fused;
+using test::Forms;
+using test::kRowsOf24;
 
 TEST(Recompose, GeluOfTheErrorFunction) {
   const auto gate = [](Forms& f, ValueId x) {
     return f.add(f.unary(Unary::kErf, f.binary(Binary::kDiv, x, std::numbers::sqrt2)), 1);
   };
-  check(kRows, [&](Forms& f, ValueId x) { return f.mul(f.mul(x, gate(f, x)), 0.5); }, {"Unary"});
-  check(kRows, [&](Forms& f, ValueId x) { return f.mul(x, f.mul(gate(f, x), 0.5)); }, {"Unary"});
-  check(kRows, [&](Forms& f, ValueId x) { return f.mul(f.mul(x, 0.5), gate(f, x)); }, {"Unary"});
-  check(kRows, [&](Forms& f, ValueId x) { return f.mul(f.mul(x, gate(f, x)), 0.7); },
-        {"Binary", "Unary", "Binary", "Binary", "Binary"});
+  check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return f.mul(f.mul(x, gate(f, x)), 0.5); }, {"Unary"});
+  check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return f.mul(x, f.mul(gate(f, x), 0.5)); }, {"Unary"});
+  check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return f.mul(f.mul(x, 0.5), gate(f, x)); }, {"Unary"});
+  check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return f.mul(f.mul(x, gate(f, x)), 0.7); },
+              {"Binary", "Unary", "Binary", "Binary", "Binary"});
 }
 
 TEST(Recompose, GeluOfTanh) {
   const double root = std::sqrt(2 / std::numbers::pi);
-  check(kRows,
-        [&](Forms& f, ValueId x) {
-          const ValueId cube = f.mul(f.binary(Binary::kPow, x, 3.0), 0.044715);
-          const ValueId tanh = f.unary(Unary::kTanh, f.mul(f.binary(Binary::kAdd, x, cube), root));
-          return f.mul(f.mul(x, 0.5), f.add(tanh, 1));
-        },
-        {"Unary"});
-  check(kRows,
-        [&](Forms& f, ValueId x) {
-          const ValueId square = f.add(f.mul(f.mul(x, x), 0.044715), 1);
-          const ValueId tanh = f.unary(Unary::kTanh, f.mul(f.mul(x, root), square));
-          return f.mul(x, f.mul(f.add(tanh, 1), 0.5));
-        },
-        {"Unary"});
+  check_fused(kRowsOf24,
+              [&](Forms& f, ValueId x) {
+                const ValueId cube = f.mul(f.binary(Binary::kPow, x, 3.0), 0.044715);
+                const ValueId tanh = f.unary(Unary::kTanh, f.mul(f.binary(Binary::kAdd, x, cube), root));
+                return f.mul(f.mul(x, 0.5), f.add(tanh, 1));
+              },
+              {"Unary"});
+  check_fused(kRowsOf24,
+              [&](Forms& f, ValueId x) {
+                const ValueId square = f.add(f.mul(f.mul(x, x), 0.044715), 1);
+                const ValueId tanh = f.unary(Unary::kTanh, f.mul(f.mul(x, root), square));
+                return f.mul(x, f.mul(f.add(tanh, 1), 0.5));
+              },
+              {"Unary"});
 }
 
 TEST(Recompose, SigmoidGates) {
-  check(kRows, [](Forms& f, ValueId x) { return f.mul(x, f.unary(Unary::kSigmoid, x)); }, {"Unary"});
-  check(kRows, [](Forms& f, ValueId x) { return f.mul(f.unary(Unary::kSigmoid, f.mul(x, 1.702)), x); }, {"Unary"});
-  check(kRows, [](Forms& f, ValueId x) { return f.mul(f.weights({24}), f.unary(Unary::kSigmoid, x)); },
-        {"Unary", "Binary"});
+  check_fused(kRowsOf24, [](Forms& f, ValueId x) { return f.mul(x, f.unary(Unary::kSigmoid, x)); }, {"Unary"});
+  check_fused(kRowsOf24, [](Forms& f, ValueId x) { return f.mul(f.unary(Unary::kSigmoid, f.mul(x, 1.702)), x); },
+              {"Unary"});
+  check_fused(kRowsOf24, [](Forms& f, ValueId x) { return f.mul(f.weights({24}), f.unary(Unary::kSigmoid, x)); },
+              {"Unary", "Binary"});
 }
 
 TEST(Recompose, LayerNormalization) {
   for (const bool affine : {false, true})
-    check(kRows,
-          [&](Forms& f, ValueId x) {
-            const ValueId centred = f.binary(Binary::kSub, x, f.mean(x));
-            const ValueId variance = f.mean(f.binary(Binary::kPow, centred, 2.0), affine ? 2 : -1);
-            const ValueId y = f.binary(Binary::kDiv, centred, f.unary(Unary::kSqrt, f.add(variance, 1e-5)));
-            return affine ? f.binary(Binary::kAdd, f.weights({24}, 5), f.mul(y, f.weights({24}))) : y;
-          },
-          {"LayerNorm"});
-  check(kRows,
-        [](Forms& f, ValueId x) {  // of another dimension
-          const ValueId centred = f.binary(Binary::kSub, x, f.mean(x, 1));
-          const ValueId variance = f.mean(f.mul(centred, centred), 1);
-          return f.binary(Binary::kDiv, centred, f.unary(Unary::kSqrt, f.add(variance, 1e-5)));
-        },
-        {"Reduce", "Binary", "Binary", "Reduce", "Binary", "Unary", "Binary"});
+    check_fused(kRowsOf24,
+                [&](Forms& f, ValueId x) {
+                  const ValueId centred = f.binary(Binary::kSub, x, f.mean(x));
+                  const ValueId variance = f.mean(f.binary(Binary::kPow, centred, 2.0), affine ? 2 : -1);
+                  const ValueId y = f.binary(Binary::kDiv, centred, f.unary(Unary::kSqrt, f.add(variance, 1e-5)));
+                  return affine ? f.binary(Binary::kAdd, f.weights({24}, 5), f.mul(y, f.weights({24}))) : y;
+                },
+                {"LayerNorm"});
+  check_fused(kRowsOf24,
+              [](Forms& f, ValueId x) {  // of another dimension
+                const ValueId centred = f.binary(Binary::kSub, x, f.mean(x, 1));
+                const ValueId variance = f.mean(f.mul(centred, centred), 1);
+                return f.binary(Binary::kDiv, centred, f.unary(Unary::kSqrt, f.add(variance, 1e-5)));
+              },
+              {"Reduce", "Binary", "Binary", "Reduce", "Binary", "Unary", "Binary"});
 }
 
 /// x * factor + (bias - m * factor), or x * factor + -m * factor without a bias, factor = scale / sqrt(variance(x) +
@@ -175,42 +93,43 @@ ValueId factored(Forms& f, ValueId x, const std::optional<Shape>& scale, const s
 TEST(Recompose, LayerNormalizationByAFactor) {
   for (const auto& scale : {std::optional<Shape>(), std::optional(Shape{24}), std::optional(Shape{1, 1, 24})})
     for (const auto& bias : {std::optional<Shape>(), std::optional(Shape{24})})
-      check(kRows, [&](Forms& f, ValueId x) { return factored(f, x, scale, bias); }, {"LayerNorm"});
-  check(kRows, [](Forms& f, ValueId x) { return factored(f, x, Shape{24}, Shape{24}, 0, true); }, {"LayerNorm"});
-  check(  // a scale for each row
-      kRows,
+      check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return factored(f, x, scale, bias); }, {"LayerNorm"});
+  check_fused(kRowsOf24, [](Forms& f, ValueId x) { return factored(f, x, Shape{24}, Shape{24}, 0, true); },
+              {"LayerNorm"});
+  check_fused(  // a scale for each row
+      kRowsOf24,
       [](Forms& f, ValueId x) {
         return factored(f, x, Shape{5, 1}, std::nullopt);
       },
       {"Reduce", "Binary", "Reduce", "Binary", "Unary", "Binary", "Unary", "Binary", "Binary", "Binary"});
-  check(  // the mean of another value
-      kRows, [](Forms& f, ValueId x) { return factored(f, x, std::nullopt, std::nullopt, 0.5); },
+  check_fused(  // the mean of another value
+      kRowsOf24, [](Forms& f, ValueId x) { return factored(f, x, std::nullopt, std::nullopt, 0.5); },
       {"Reduce", "Binary", "Reduce", "Binary", "Unary", "Binary", "Reduce", "Unary", "Binary", "Binary", "Binary"});
 }
 
 TEST(Recompose, RmsNormalization) {
-  check(kRows,
-        [](Forms& f, ValueId x) {
-          const ValueId root = f.unary(Unary::kSqrt, f.add(f.mean(f.binary(Binary::kPow, x, 2.0)), 1e-6));
-          return f.mul(f.weights({24}), f.mul(x, f.unary(Unary::kReciprocal, root)));
-        },
-        {"LayerNorm"});
+  check_fused(kRowsOf24,
+              [](Forms& f, ValueId x) {
+                const ValueId root = f.unary(Unary::kSqrt, f.add(f.mean(f.binary(Binary::kPow, x, 2.0)), 1e-6));
+                return f.mul(f.weights({24}), f.mul(x, f.unary(Unary::kReciprocal, root)));
+              },
+              {"LayerNorm"});
 }
 
 TEST(Recompose, BiasOfAProduct) {
-  check(kRows,
-        [](Forms& f, ValueId x) {
-          return f.binary(Binary::kAdd, f.weights({7}), f.matmul(x, f.weights({24, 7}, 4)));
-        },
-        {"MatMul"});
-  check(  // not a row for all rows
-      kRows,
+  check_fused(kRowsOf24,
+              [](Forms& f, ValueId x) {
+                return f.binary(Binary::kAdd, f.weights({7}), f.matmul(x, f.weights({24, 7}, 4)));
+              },
+              {"MatMul"});
+  check_fused(  // not a row for all rows
+      kRowsOf24,
       [](Forms& f, ValueId x) {
         return f.binary(Binary::kAdd, f.matmul(x, f.weights({24, 7}, 4)), f.weights({5, 7}));
       },
       {"MatMul", "Binary"});
-  check(  // one that raises the rank
-      kRows,
+  check_fused(  // one that raises the rank
+      kRowsOf24,
       [](Forms& f, ValueId x) {
         return f.binary(Binary::kAdd, f.matmul(x, f.weights({24, 7}, 4)), f.weights({1, 1, 1, 7}));
       },
@@ -229,31 +148,31 @@ ValueId grouped(Forms& f, ValueId x, int64_t groups, float scale = 1, float bias
 
 TEST(Recompose, GroupNormalization) {
   const Shape images{2, 6, 4, 5};
-  check(images,
-        [](Forms& f, ValueId x) {
-          const ValueId scaled = f.mul(grouped(f, x, 3), f.weights({6, 1, 1}));
-          return f.binary(Binary::kAdd, f.weights({1, 6, 1, 1}, 4), scaled);
-        },
-        {"GroupNorm"});
-  check(images,
-        [](Forms& f, ValueId x) {
-          return f.binary(Binary::kAdd, grouped(f, x, 1), f.weights({6, 1, 1}));
-        },
-        {"GroupNorm"});
-  check(  // an addend that is no number a channel, a factor after an addend
+  check_fused(images,
+              [](Forms& f, ValueId x) {
+                const ValueId scaled = f.mul(grouped(f, x, 3), f.weights({6, 1, 1}));
+                return f.binary(Binary::kAdd, f.weights({1, 6, 1, 1}, 4), scaled);
+              },
+              {"GroupNorm"});
+  check_fused(images,
+              [](Forms& f, ValueId x) {
+                return f.binary(Binary::kAdd, grouped(f, x, 1), f.weights({6, 1, 1}));
+              },
+              {"GroupNorm"});
+  check_fused(  // an addend that is no number a channel, a factor after an addend
       images,
       [](Forms& f, ValueId x) {
         const ValueId y = f.binary(Binary::kAdd, grouped(f, x, 3), f.weights({4, 1}));
         return f.mul(f.binary(Binary::kAdd, y, f.weights({6, 1, 1})), f.weights({6, 1, 1}, 4));
       },
       {"GroupNorm", "Binary", "Binary", "Binary"});
-  check(  // the rows have an addend of their own
+  check_fused(  // the rows have an addend of their own
       images,
       [](Forms& f, ValueId x) {
         return f.mul(grouped(f, x, 3, 1, 0.5f), f.weights({6, 1, 1}));
       },
       {"GroupNorm", "Binary"});
-  check(  // another shape afterwards
+  check_fused(  // another shape afterwards
       images,
       [](Forms& f, ValueId x) {
         const ValueId y = grouped(f, f.add(x, 1), 3);
@@ -269,24 +188,27 @@ TEST(Recompose, GroupNormalizationOfRows) {
     const ValueId y = f.op(Op::kLayerNorm, make_attrs<LayerNormAttrs>(a), {f.reshape(x, {2, 3, 40})});
     return f.mul(f.reshape(y, {2, 6, 4, 5}), f.weights({6, 1, 1}));
   };
-  check({2, 6, 4, 5}, [&](Forms& f, ValueId x) { return rows(f, x, false); }, {"GroupNorm"});
-  check({2, 6, 4, 5}, [&](Forms& f, ValueId x) { return rows(f, x, true); }, {"LayerNorm", "Binary"});
+  check_fused({2, 6, 4, 5}, [&](Forms& f, ValueId x) { return rows(f, x, false); }, {"GroupNorm"});
+  check_fused({2, 6, 4, 5}, [&](Forms& f, ValueId x) { return rows(f, x, true); }, {"LayerNorm", "Binary"});
 }
 
 TEST(Recompose, BoundedFunctions) {
   const auto within = [](Forms& f, ValueId x, double lo, double hi) {
     return f.binary(Binary::kMin, f.binary(Binary::kMax, x, lo), hi);
   };
-  check(kRows, [&](Forms& f, ValueId x) { return within(f, x, -1, 2); }, {"Unary"});
-  check(kRows, [&](Forms& f, ValueId x) { return f.binary(Binary::kMin, f.unary(Unary::kRelu, x), 6.0); }, {"Unary"});
-  check(kRows, [&](Forms& f, ValueId x) { return within(f, f.add(f.mul(x, 0.2), 0.5), 0, 1); }, {"Unary"});
-  check(kRows, [&](Forms& f, ValueId x) { return f.mul(within(f, f.add(x, 3), 0, 6), 1.0 / 6); }, {"Unary"});
-  check(kRows, [&](Forms& f, ValueId x) { return f.mul(f.mul(x, within(f, f.add(x, 3), 0, 6)), 1.0 / 6); }, {"Unary"});
-  check(kRows, [&](Forms& f, ValueId x) { return f.mul(x, f.mul(within(f, f.add(x, 3), 0, 6), 1.0 / 6)); }, {"Unary"});
+  check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return within(f, x, -1, 2); }, {"Unary"});
+  check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return f.binary(Binary::kMin, f.unary(Unary::kRelu, x), 6.0); },
+              {"Unary"});
+  check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return within(f, f.add(f.mul(x, 0.2), 0.5), 0, 1); }, {"Unary"});
+  check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return f.mul(within(f, f.add(x, 3), 0, 6), 1.0 / 6); }, {"Unary"});
+  check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return f.mul(f.mul(x, within(f, f.add(x, 3), 0, 6)), 1.0 / 6); },
+              {"Unary"});
+  check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return f.mul(x, f.mul(within(f, f.add(x, 3), 0, 6), 1.0 / 6)); },
+              {"Unary"});
   // Bounds without numbers between, another slope.
-  check(kRows, [&](Forms& f, ValueId x) { return within(f, x, 2, -1); }, {"Binary", "Binary"});
-  check(kRows, [&](Forms& f, ValueId x) { return f.mul(x, within(f, f.add(f.mul(x, 0.2), 0.5), 0, 1)); },
-        {"Unary", "Binary"});
+  check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return within(f, x, 2, -1); }, {"Binary", "Binary"});
+  check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return f.mul(x, within(f, f.add(f.mul(x, 0.2), 0.5), 0, 1)); },
+              {"Unary", "Binary"});
 }
 
 TEST(Recompose, Softplus) {
@@ -295,9 +217,9 @@ TEST(Recompose, Softplus) {
     const ValueId log = f.unary(Unary::kLog, f.add(small, one));
     return f.binary(Binary::kAdd, log, f.unary(Unary::kRelu, x));
   };
-  check(kRows, [&](Forms& f, ValueId x) { return form(f, x, 1); }, {"Unary"});
-  check(kRows, [&](Forms& f, ValueId x) { return form(f, x, 2); },
-        {"Unary", "Unary", "Unary", "Binary", "Unary", "Unary", "Binary"});
+  check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return form(f, x, 1); }, {"Unary"});
+  check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return form(f, x, 2); },
+              {"Unary", "Unary", "Unary", "Binary", "Unary", "Unary", "Binary"});
 }
 
 TEST(Recompose, DepthToSpaceInTheOtherOrder) {
@@ -310,8 +232,8 @@ TEST(Recompose, DepthToSpaceInTheOtherOrder) {
     const ValueId y = f.op(Op::kGather, make_attrs<GatherAttrs>(g), {x, f.b.i64(std::span<const int64_t>(from))});
     return f.op(Op::kDepthSpace, make_attrs<BlockAttrs>(b), {y});
   };
-  check({1, 12, 3, 2}, [&](Forms& f, ValueId x) { return form(f, x, 0); }, {"DepthSpace"});
-  check({1, 12, 3, 2}, [&](Forms& f, ValueId x) { return form(f, x, 1); }, {"Gather", "DepthSpace"});
+  check_fused({1, 12, 3, 2}, [&](Forms& f, ValueId x) { return form(f, x, 0); }, {"DepthSpace"});
+  check_fused({1, 12, 3, 2}, [&](Forms& f, ValueId x) { return form(f, x, 1); }, {"Gather", "DepthSpace"});
 }
 
 /// Statistics of `n` channels behind a value.
@@ -326,16 +248,20 @@ TEST(FuseBatchNorm, IntoTheWeightsBeforeIt) {
     ConvTransposeAttrs a;
     a.groups = groups;
     a.filter = FilterLayout::kIOS;
-    check({2, 4, 5, 3},
-          [&](Forms& f, ValueId x) {
-            const ValueId y = f.op(Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(a),
-                                   {x, f.weights({4, 3, 2, 2}), f.weights({3 * groups})});
-            return batch_normalized(f, y, 3 * groups);
-          },
-          {"ConvTranspose"});
+    check_fused({2, 4, 5, 3},
+                [&](Forms& f, ValueId x) {
+                  const ValueId y = f.op(Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(a),
+                                         {x, f.weights({4, 3, 2, 2}), f.weights({3 * groups})});
+                  return batch_normalized(f, y, 3 * groups);
+                },
+                {"ConvTranspose"});
   }
-  check({4, 6}, [](Forms& f, ValueId x) { return batch_normalized(f, f.matmul(x, f.weights({6, 5})), 5); }, {"MatMul"});
-  check(  // a bias by row
+  check_fused({4, 6},
+              [](Forms& f, ValueId x) {
+                return batch_normalized(f, f.matmul(x, f.weights({6, 5})), 5);
+              },
+              {"MatMul"});
+  check_fused(  // a bias by row
       {5, 6},
       [](Forms& f, ValueId x) {
         const ValueId y = f.op(Op::kMatMul, make_attrs<MatMulAttrs>(), {x, f.weights({6, 5}), f.weights({5, 1}, 8)});
@@ -343,18 +269,12 @@ TEST(FuseBatchNorm, IntoTheWeightsBeforeIt) {
       },
       {"MatMul", "BatchNorm"});
   // The second of three dimensions is no column.
-  check({4, 5, 6},
-        [](Forms& f, ValueId x) {
-          return batch_normalized(f, f.matmul(x, f.weights({6, 5})), 5);
-        },
-        {"MatMul", "BatchNorm"});
+  check_fused({4, 5, 6},
+              [](Forms& f, ValueId x) {
+                return batch_normalized(f, f.matmul(x, f.weights({6, 5})), 5);
+              },
+              {"MatMul", "BatchNorm"});
 }
-
-/// 3 heads of 8 elements.
-ValueId heads(Forms& f, ValueId x, const std::vector<int64_t>& perm) {
-  return f.transpose(f.reshape(x, {0, -1, 3, 8}), perm);
-}
-ValueId join(Forms& f, ValueId y) { return f.reshape(f.transpose(y, {0, 2, 1, 3}), {0, -1, 24}); }
 
 /// A gather of x as indices by where(i < 0, i + count, i) from a table of 5 rows.
 ValueId wrapped_gather(Forms& f, ValueId x, int64_t count) {
@@ -370,156 +290,25 @@ ValueId wrapped_gather(Forms& f, ValueId x, int64_t count) {
 }
 
 TEST(Recompose, IndicesThatCountFromTheEnd) {
-  check({8}, [](Forms& f, ValueId x) { return wrapped_gather(f, x, 5); }, {"Cast", "Gather"});
+  check_fused({8}, [](Forms& f, ValueId x) { return wrapped_gather(f, x, 5); }, {"Cast", "Gather"});
   // Another number is no extent.
-  check({8}, [](Forms& f, ValueId x) { return wrapped_gather(f, x, 4); },
-        {"Cast", "Binary", "Binary", "Where", "Gather"});
+  check_fused({8}, [](Forms& f, ValueId x) { return wrapped_gather(f, x, 4); },
+              {"Cast", "Binary", "Binary", "Where", "Gather"});
 }
 
 TEST(Recompose, AnyAndAllOfTruthValues) {
   for (const Reduction fn : {Reduction::kMax, Reduction::kMin})
-    check(kRows,
-          [&](Forms& f, ValueId x) {
-            const auto cast = [&](ValueId v, DType to) { return f.op(Op::kCast, make_attrs<CastAttrs>(to), {v}); };
-            ReduceAttrs a;
-            a.fn = fn;
-            const ValueId integers = cast(f.binary(Binary::kLess, x, fn == Reduction::kMax ? -2.8 : 2.8), DType::kI32);
-            return cast(cast(f.op(Op::kReduce, make_attrs<ReduceAttrs>(a), {integers, f.b.i64({1})}), DType::kBool),
-                        DType::kF32);
-          },
-          {"Binary", "Reduce", "Cast"});
-}
-
-TEST(FuseAttention, DividedAndMasked) {
-  const std::vector<int64_t> swap{0, 2, 1, 3};
-  for (const Shape& mask : {Shape{2, 1, 1, 5}, Shape{5, 5}, Shape{1, 3, 5, 5}})
-    check(kRows,
-          [&](Forms& f, ValueId x) {
-            const ValueId q = heads(f, x, swap), k = heads(f, f.mul(x, f.weights({24})), {0, 2, 3, 1});
-            const ValueId scores = f.binary(Binary::kDiv, f.matmul(q, k), std::sqrt(8.0));
-            const ValueId seen = f.softmax(f.binary(Binary::kAdd, f.weights(mask, 9), scores));
-            return join(f, f.matmul(seen, heads(f, f.add(x, 1), swap)));
-          },
-          {"Binary", "Binary", "Attention"});
-}
-
-TEST(FuseAttention, PermutationsThatAreInputs) {
-  check(kRows,
+    check_fused(
+        kRowsOf24,
         [&](Forms& f, ValueId x) {
-          const auto turned = [&](std::vector<int64_t> perm) {
-            const ValueId split = f.reshape(x, {2, 5, 3, 8}), order = f.b.i64(std::move(perm));
-            return f.op(Op::kTranspose, make_attrs<TransposeAttrs>(), {split, order});
-          };
-          const ValueId q = turned({0, 2, 1, 3});
-          return join(f, f.matmul(f.softmax(f.matmul(q, turned({0, 2, 3, 1}))), q));
+          const auto cast = [&](ValueId v, DType to) { return f.op(Op::kCast, make_attrs<CastAttrs>(to), {v}); };
+          ReduceAttrs a;
+          a.fn = fn;
+          const ValueId integers = cast(f.binary(Binary::kLess, x, fn == Reduction::kMax ? -2.8 : 2.8), DType::kI32);
+          return cast(cast(f.op(Op::kReduce, make_attrs<ReduceAttrs>(a), {integers, f.b.i64({1})}), DType::kBool),
+                      DType::kF32);
         },
-        {"Attention"});
-}
-
-TEST(FuseAttention, RootOfTheScaleAndGuardedRows) {
-  const std::vector<int64_t> swap{0, 2, 1, 3};
-  for (const bool guarded : {false, true})
-    check(kRows,
-          [&](Forms& f, ValueId x) {
-            const double root = std::pow(8.0, -0.25);
-            const ValueId q = f.mul(heads(f, x, swap), root), k = heads(f, x, swap);
-            ValueId seen = f.softmax(f.matmul(q, f.mul(f.transpose(k, {0, 1, 3, 2}), root)));
-            if (guarded)
-              seen = f.op(Op::kWhere, make_attrs<NoAttrs>(), {f.unary(Unary::kIsNan, seen), f.b.f32_scalar(0), seen});
-            return f.matmul(seen, k);
-          },
-          {"Attention"});
-}
-
-TEST(FuseAttention, ScaleBelowTheTurnedKeys) {
-  check({2, 5, 24},
-        [](Forms& f, ValueId x) {
-          const ValueId q = f.mul(heads(f, x, {0, 2, 1, 3}), 0.6);
-          const ValueId k = f.transpose(f.mul(f.reshape(x, {0, -1, 3, 8}), 0.6), {0, 2, 3, 1});
-          return join(f, f.matmul(f.softmax(f.matmul(q, k)), heads(f, x, {0, 2, 1, 3})));
-        },
-        {"Attention"});
-}
-
-TEST(FuseAttention, KeysTurnedInThreeDimensions) {
-  const std::vector<int64_t> swap{0, 2, 1, 3};
-  check(kRows,
-        [&](Forms& f, ValueId x) {
-          const ValueId q = heads(f, x, swap);
-          const ValueId k = f.reshape(f.transpose(f.reshape(q, {-1, 5, 8}), {0, 2, 1}), {2, 3, 8, 5});
-          return join(f, f.matmul(f.softmax(f.matmul(q, k)), q));
-        },
-        {"Attention"});
-}
-
-/// Causal attention of one head whose scores a Where replaces by `lowest`; it reads where they are seen, or hidden.
-ValueId where_hidden(Forms& f, ValueId x, bool seen, double lowest) {
-  const ValueId q = heads(f, x, {0, 2, 1, 3});
-  const ValueId scores = f.mul(f.matmul(q, f.transpose(q, {0, 1, 3, 2})), 0.25);
-  const ValueId row = f.b.constant("", test::tensor(DType::kI64, {5, 1}, {0, 1, 2, 3, 4}));
-  const ValueId key = f.b.constant("", test::tensor(DType::kI64, {1, 5}, {0, 1, 2, 3, 4}));
-  const ValueId number = f.b.f32_scalar(static_cast<float>(lowest));
-  // A sum with what the run gives keeps the condition from being folded.
-  CastAttrs whole;
-  whole.to = DType::kI64;
-  const ValueId zeros = f.op(Op::kCast, make_attrs<CastAttrs>(whole), {f.mul(f.reshape(x, {-1, 1}), 0.0)});
-  GatherAttrs first;
-  const ValueId zero = f.op(Op::kGather, make_attrs<GatherAttrs>(first), {zeros, f.b.i64_scalar(0)});
-  const ValueId at = f.binary(Binary::kAdd, row, zero);
-  const ValueId condition = f.binary(seen ? Binary::kLessEqual : Binary::kGreater, key, at);
-  const std::vector<ValueId> in =
-      seen ? std::vector{condition, scores, number} : std::vector{condition, number, scores};
-  return join(f, f.matmul(f.softmax(f.op(Op::kWhere, make_attrs<NoAttrs>(), in)), q));
-}
-
-TEST(FuseAttention, ScoresThatAWhereHides) {
-  for (const bool seen : {false, true}) {
-    const std::vector<std::string> expected{"Binary", "Cast", "Gather", "Binary", "Binary", "Where", "Attention"};
-    check(
-        kRows, [&](Forms& f, ValueId x) { return where_hidden(f, x, seen, -1e9); }, expected);
-    check(
-        kRows, [&](Forms& f, ValueId x) { return where_hidden(f, x, seen, -HUGE_VAL); }, expected);
-  }
-  // -2 beside a score is something.
-  check(kRows, [&](Forms& f, ValueId x) { return where_hidden(f, x, false, -2); },
-        {"MatMul", "Binary", "Cast", "Gather", "Binary", "Binary", "Where", "Softmax", "MatMul"});
-}
-
-TEST(FuseAttention, WindowsThatSplitTheBatchStay) {
-  check(  // [2, 6, 24] as 6 windows of 2 rows: the batch of the heads is not that of x
-      {2, 6, 24},
-      [](Forms& f, ValueId x) {
-        const ValueId q = f.transpose(f.reshape(x, {6, 2, 3, 8}), {0, 2, 1, 3});
-        const ValueId y = f.matmul(f.softmax(f.matmul(q, f.transpose(q, {0, 1, 3, 2}))), q);
-        return f.reshape(f.transpose(y, {0, 2, 1, 3}), {2, 6, 24});
-      },
-      {"Attention"});
-}
-
-TEST(FuseAttention, OthersStay) {
-  const std::vector<int64_t> swap{0, 2, 1, 3};
-  check(  // one batch of keys for all queries
-      kRows,
-      [&](Forms& f, ValueId x) {
-        const ValueId k = f.weights({1, 3, 5, 8});
-        return f.matmul(f.softmax(f.matmul(heads(f, x, swap), f.transpose(k, {0, 1, 3, 2}))), k);
-      },
-      {"MatMul", "Softmax", "MatMul"});
-  check(  // a mask that makes the scores larger
-      {1, 5, 24},
-      [&](Forms& f, ValueId x) {
-        const ValueId q = heads(f, x, swap), scores = f.matmul(q, f.transpose(q, {0, 1, 3, 2}));
-        return f.matmul(f.softmax(f.binary(Binary::kAdd, scores, f.weights({4, 1, 5, 5}))), q);
-      },
-      {"MatMul", "Binary", "Softmax", "MatMul"});
-  check(  // the probabilities have another reader
-      kRows,
-      [&](Forms& f, ValueId x) {
-        const ValueId q = heads(f, x, swap);
-        const ValueId seen = f.softmax(f.matmul(q, f.transpose(q, {0, 1, 3, 2})));
-        return f.matmul(seen, f.matmul(seen, q));
-      },
-      {"MatMul", "Softmax", "MatMul", "MatMul"});
+        {"Binary", "Reduce", "Cast"});
 }
 
 }  // namespace

@@ -1,0 +1,157 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "ops/attention/attention.h"
+#include "ops/gather/gather.h"
+#include "tests/support/exporter_forms.h"
+
+namespace smelt {
+namespace {
+using test::check_fused;
+using test::Forms;
+using test::kRowsOf24;
+
+/// 3 heads of 8 elements.
+ValueId heads(Forms& f, ValueId x, const std::vector<int64_t>& perm) {
+  return f.transpose(f.reshape(x, {0, -1, 3, 8}), perm);
+}
+ValueId join(Forms& f, ValueId y) { return f.reshape(f.transpose(y, {0, 2, 1, 3}), {0, -1, 24}); }
+
+TEST(FuseAttention, DividedAndMasked) {
+  const std::vector<int64_t> swap{0, 2, 1, 3};
+  for (const Shape& mask : {Shape{2, 1, 1, 5}, Shape{5, 5}, Shape{1, 3, 5, 5}})
+    check_fused(kRowsOf24,
+                [&](Forms& f, ValueId x) {
+                  const ValueId q = heads(f, x, swap), k = heads(f, f.mul(x, f.weights({24})), {0, 2, 3, 1});
+                  const ValueId scores = f.binary(Binary::kDiv, f.matmul(q, k), std::sqrt(8.0));
+                  const ValueId seen = f.softmax(f.binary(Binary::kAdd, f.weights(mask, 9), scores));
+                  return join(f, f.matmul(seen, heads(f, f.add(x, 1), swap)));
+                },
+                {"Binary", "Binary", "Attention"});
+}
+
+TEST(FuseAttention, PermutationsThatAreInputs) {
+  check_fused(kRowsOf24,
+              [&](Forms& f, ValueId x) {
+                const auto turned = [&](std::vector<int64_t> perm) {
+                  const ValueId split = f.reshape(x, {2, 5, 3, 8}), order = f.b.i64(std::move(perm));
+                  return f.op(Op::kTranspose, make_attrs<TransposeAttrs>(), {split, order});
+                };
+                const ValueId q = turned({0, 2, 1, 3});
+                return join(f, f.matmul(f.softmax(f.matmul(q, turned({0, 2, 3, 1}))), q));
+              },
+              {"Attention"});
+}
+
+TEST(FuseAttention, RootOfTheScaleAndGuardedRows) {
+  const std::vector<int64_t> swap{0, 2, 1, 3};
+  for (const bool guarded : {false, true})
+    check_fused(
+        kRowsOf24,
+        [&](Forms& f, ValueId x) {
+          const double root = std::pow(8.0, -0.25);
+          const ValueId q = f.mul(heads(f, x, swap), root), k = heads(f, x, swap);
+          ValueId seen = f.softmax(f.matmul(q, f.mul(f.transpose(k, {0, 1, 3, 2}), root)));
+          if (guarded)
+            seen = f.op(Op::kWhere, make_attrs<NoAttrs>(), {f.unary(Unary::kIsNan, seen), f.b.f32_scalar(0), seen});
+          return f.matmul(seen, k);
+        },
+        {"Attention"});
+}
+
+TEST(FuseAttention, ScaleBelowTheTurnedKeys) {
+  check_fused({2, 5, 24},
+              [](Forms& f, ValueId x) {
+                const ValueId q = f.mul(heads(f, x, {0, 2, 1, 3}), 0.6);
+                const ValueId k = f.transpose(f.mul(f.reshape(x, {0, -1, 3, 8}), 0.6), {0, 2, 3, 1});
+                return join(f, f.matmul(f.softmax(f.matmul(q, k)), heads(f, x, {0, 2, 1, 3})));
+              },
+              {"Attention"});
+}
+
+TEST(FuseAttention, KeysTurnedInThreeDimensions) {
+  const std::vector<int64_t> swap{0, 2, 1, 3};
+  check_fused(kRowsOf24,
+              [&](Forms& f, ValueId x) {
+                const ValueId q = heads(f, x, swap);
+                const ValueId k = f.reshape(f.transpose(f.reshape(q, {-1, 5, 8}), {0, 2, 1}), {2, 3, 8, 5});
+                return join(f, f.matmul(f.softmax(f.matmul(q, k)), q));
+              },
+              {"Attention"});
+}
+
+/// Causal attention of one head whose scores a Where replaces by `lowest`; it reads where they are seen, or hidden.
+ValueId where_hidden(Forms& f, ValueId x, bool seen, double lowest) {
+  const ValueId q = heads(f, x, {0, 2, 1, 3});
+  const ValueId scores = f.mul(f.matmul(q, f.transpose(q, {0, 1, 3, 2})), 0.25);
+  const ValueId row = f.b.constant("", test::tensor(DType::kI64, {5, 1}, {0, 1, 2, 3, 4}));
+  const ValueId key = f.b.constant("", test::tensor(DType::kI64, {1, 5}, {0, 1, 2, 3, 4}));
+  const ValueId number = f.b.f32_scalar(static_cast<float>(lowest));
+  // A sum with what the run gives keeps the condition from being folded.
+  CastAttrs whole;
+  whole.to = DType::kI64;
+  const ValueId zeros = f.op(Op::kCast, make_attrs<CastAttrs>(whole), {f.mul(f.reshape(x, {-1, 1}), 0.0)});
+  GatherAttrs first;
+  const ValueId zero = f.op(Op::kGather, make_attrs<GatherAttrs>(first), {zeros, f.b.i64_scalar(0)});
+  const ValueId at = f.binary(Binary::kAdd, row, zero);
+  const ValueId condition = f.binary(seen ? Binary::kLessEqual : Binary::kGreater, key, at);
+  const std::vector<ValueId> in =
+      seen ? std::vector{condition, scores, number} : std::vector{condition, number, scores};
+  return join(f, f.matmul(f.softmax(f.op(Op::kWhere, make_attrs<NoAttrs>(), in)), q));
+}
+
+TEST(FuseAttention, ScoresThatAWhereHides) {
+  for (const bool seen : {false, true}) {
+    const std::vector<std::string> expected{"Binary", "Cast", "Gather", "Binary", "Binary", "Where", "Attention"};
+    check_fused(
+        kRowsOf24, [&](Forms& f, ValueId x) { return where_hidden(f, x, seen, -1e9); }, expected);
+    check_fused(
+        kRowsOf24, [&](Forms& f, ValueId x) { return where_hidden(f, x, seen, -HUGE_VAL); }, expected);
+  }
+  // -2 beside a score is something.
+  check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return where_hidden(f, x, false, -2); },
+              {"MatMul", "Binary", "Cast", "Gather", "Binary", "Binary", "Where", "Softmax", "MatMul"});
+}
+
+TEST(FuseAttention, WindowsThatSplitTheBatchStay) {
+  check_fused(  // [2, 6, 24] as 6 windows of 2 rows: the batch of the heads is not that of x
+      {2, 6, 24},
+      [](Forms& f, ValueId x) {
+        const ValueId q = f.transpose(f.reshape(x, {6, 2, 3, 8}), {0, 2, 1, 3});
+        const ValueId y = f.matmul(f.softmax(f.matmul(q, f.transpose(q, {0, 1, 3, 2}))), q);
+        return f.reshape(f.transpose(y, {0, 2, 1, 3}), {2, 6, 24});
+      },
+      {"Attention"});
+}
+
+TEST(FuseAttention, OthersStay) {
+  const std::vector<int64_t> swap{0, 2, 1, 3};
+  check_fused(  // one batch of keys for all queries
+      kRowsOf24,
+      [&](Forms& f, ValueId x) {
+        const ValueId k = f.weights({1, 3, 5, 8});
+        return f.matmul(f.softmax(f.matmul(heads(f, x, swap), f.transpose(k, {0, 1, 3, 2}))), k);
+      },
+      {"MatMul", "Softmax", "MatMul"});
+  check_fused(  // a mask that makes the scores larger
+      {1, 5, 24},
+      [&](Forms& f, ValueId x) {
+        const ValueId q = heads(f, x, swap), scores = f.matmul(q, f.transpose(q, {0, 1, 3, 2}));
+        return f.matmul(f.softmax(f.binary(Binary::kAdd, scores, f.weights({4, 1, 5, 5}))), q);
+      },
+      {"MatMul", "Binary", "Softmax", "MatMul"});
+  check_fused(  // the probabilities have another reader
+      kRowsOf24,
+      [&](Forms& f, ValueId x) {
+        const ValueId q = heads(f, x, swap);
+        const ValueId seen = f.softmax(f.matmul(q, f.transpose(q, {0, 1, 3, 2})));
+        return f.matmul(seen, f.matmul(seen, q));
+      },
+      {"MatMul", "Softmax", "MatMul", "MatMul"});
+}
+
+}  // namespace
+}  // namespace smelt
