@@ -12,7 +12,6 @@ and its modules are in neither.
 """
 
 import argparse
-import functools
 import importlib
 import json
 import math
@@ -152,15 +151,6 @@ def shape_options(args):
     return [word for shape in args.shape for word in ("--shape", shape)]
 
 
-@functools.cache
-def started_memory(binary):
-    """MiB of a smelt command that has run nothing."""
-    process = subprocess.Popen([binary, "--version"], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return usage.ru_maxrss / 1024
-
-
 def measure(args, engine, binary, model, runs):
     """Figures of one round: ms, first result in ms, peak memory in MiB."""
     if engine in PEERS:
@@ -170,7 +160,7 @@ def measure(args, engine, binary, model, runs):
     command += ["--bf16"] if args.bf16 and engine == "smelt" else []
     command += ["--fill", "ones", *shape_options(args)] if args.shape else []
     f = command_output(args, command)
-    memory = f["peak_memory_bytes"] / 2**20 - started_memory(binary)
+    memory = (f["peak_memory_bytes"] - f.get("start_memory_bytes", 0)) / 2**20  # older commands don't say
     return {"ms": f["min_ms"], "first": f["load_ms"] + f["first_run_ms"], "memory": memory}
 
 

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "cli/bench_report.h"
@@ -27,23 +29,27 @@ struct BenchOptions {
   bool json = false, csv = false;
 };
 
-/// Largest resident memory of this process: not, as getrusage() says, of the program that started it.
-size_t peak_memory() {
+/// Bytes that a line of /proc/self/status names: "VmRSS:" resident memory now, "VmHWM:" the most so far; not, as
+/// getrusage() says, of the program that started this one.
+size_t memory(std::string_view line) {
   std::ifstream status("/proc/self/status");
   std::string word;
   size_t kilobytes = 0;
   while (status >> word)
-    if (word == "VmHWM:") status >> kilobytes;
+    if (word == line) status >> kilobytes;
   return kilobytes * 1024;
 }
+size_t peak_memory() { return memory("VmHWM:"); }
 
+/// `start_memory`: bytes of resident memory before the model was opened.
 Json bench_json(const BenchOptions& o, const Model& model, const Session& session, const Inputs& inputs,
-                const Measurement& m) {
+                const Measurement& m, size_t start_memory) {
   Json out = figures_json(m);
   out.update({{"threads", thread_count(o.threads)},
               {"backend", o.target.backend},
               {"isa", session.isa()},
               {"peak_memory_bytes", peak_memory()},
+              {"start_memory_bytes", start_memory},
               {"activation_bytes", session.arena_bytes()},
               {"model", o.model},
               {"format", model.format()},
@@ -99,6 +105,7 @@ Status bench(const BenchOptions& o) {
   }
   if (!o.cpus.empty()) SMELT_TRY(restrict_to_cpus(o.cpus));
   Measurement m;
+  const size_t start_memory = memory("VmRSS:");
   const double t0 = now_ms();
   SMELT_ASSIGN(const LoadOptions load, load_options(o.data, o.tolerate, o.custom_operators));
   SMELT_ASSIGN(const Model model, load_model(o.model, load));
@@ -127,7 +134,7 @@ Status bench(const BenchOptions& o) {
   SMELT_TRY(measure(sessions, inputs.values, how, m));
   if (!o.profile.empty()) SMELT_TRY(write_profile(o.profile, m));
   if (!o.trace.empty()) SMELT_TRY(write_result(o.trace, {trace_json(m).dump()}));
-  const Json figures = bench_json(o, model, session, inputs, m);
+  const Json figures = bench_json(o, model, session, inputs, m, start_memory);
   if (o.json) {
     say("{}\n", figures.dump());
   } else if (o.csv) {
