@@ -38,7 +38,7 @@ class ConvI8 final : public Kernel {
         chunks_(g, gemm_),
         threads_(std::max(spec.threads, 1)) {
     const Tensor& filter = *spec.constant(1);
-    const bool unquantized = unquantized_filter(filter);
+    const bool unquantized = is_ordered_filter(g, filter, q_.w_zeros);
     const Tensor* bias = spec.constant(2);
     const ConvI8Key key{{g, filter, bias}, &gemm_, chunks_.count(), q.x_zero, q.x_signed};
     packed_ = spec.packs.get(
@@ -89,12 +89,6 @@ class ConvI8 final : public Kernel {
   }
 
  private:
-  /// True if the quantized filter is what ordered_filter() gives, in int8.
-  bool unquantized_filter(const Tensor& filter) const {
-    return filter.dtype() == DType::kI8 &&
-           std::all_of(q_.w_zeros.begin(), q_.w_zeros.end(), [](int32_t z) { return z == 0; }) &&
-           g_.filter_o == g_.k() && (g_.taps() == 1 || g_.filter_s == g_.c_in) && (g_.c_in == 1 || g_.filter_i == 1);
-  }
   /// Length of a packed filter.
   int64_t packed_depth() const { return chunks_.apply() ? chunks_.k() : g_.k(); }
   template <class W>

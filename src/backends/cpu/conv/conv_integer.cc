@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <vector>
 
 #include "backends/cpu/conv/conv_integer.h"
@@ -146,12 +147,17 @@ class ConvIntegerKernel final : public Kernel {
   }
   int64_t packed_depth() const { return chunks_.apply() ? chunks_.k() : g_.k(); }
   Packed pack(const Tensor& filter, const WeightQuantParams& params) const {
-    const std::vector<int16_t> values = ordered_filter(g_, filter, params.zeros);
+    return is_ordered_filter(g_, filter, params.zeros) ? pack(filter.data<int8_t>(), params)
+                                                       : pack(ordered_filter(g_, filter, params.zeros).data(), params);
+  }
+  /// Packs an ordered filter.
+  template <class W>
+  Packed pack(const W* values, const WeightQuantParams& params) const {
     auto packed =
         std::make_shared<AlignedBuffer>(static_cast<size_t>(column_sums_offset_ + padded_bytes(g_.all_out() * 4)));
     char* to = packed->data<char>();
-    std::vector<int16_t> workspace;
-    const int16_t* weights = chunks_.apply() ? chunks_.spread(values.data(), workspace) : values.data();
+    std::vector<W> workspace;
+    const W* weights = chunks_.apply() ? chunks_.spread(values, workspace) : values;
     const int64_t depth = packed_depth();
     for (int64_t i = 0; i < g_.groups; ++i)
       gemm_.pack(weights + i * g_.c_out * depth, depth, g_.c_out, nullptr, 0,
@@ -159,8 +165,7 @@ class ConvIntegerKernel final : public Kernel {
     std::copy(params.scales.begin(), params.scales.end(), reinterpret_cast<float*>(to + scales_at_));
     auto* acc = reinterpret_cast<uint32_t*>(to + column_sums_offset_);
     for (int64_t o = 0; o < g_.all_out(); ++o)
-      for (int64_t k = 0; k < g_.k(); ++k)
-        acc[o] += static_cast<uint32_t>(static_cast<int32_t>(values[static_cast<size_t>(o * g_.k() + k)]));
+      acc[o] = std::accumulate(values + o * g_.k(), values + (o + 1) * g_.k(), uint32_t{0});
     return packed;
   }
   /// By the line buffer; load: as for ConvLineBuffer::image().

@@ -9,12 +9,9 @@
 namespace smelt {
 namespace {
 
+/// Element i of weights of 4 bits or fewer.
 int32_t quantized_weight(const Tensor& b, int64_t i) {
   switch (b.dtype()) {
-    case DType::kI8:
-      return b.data<int8_t>()[i];
-    case DType::kU8:
-      return b.data<uint8_t>()[i];
     case DType::kU4:
       return b.data<uint8_t>()[i / 2] >> (i % 2 * 4) & 15;
     case DType::kI4:
@@ -46,6 +43,11 @@ std::vector<int16_t> ordered_filter(const ConvShape& g, const Tensor& filter, co
         *to++ = static_cast<int16_t>((is_signed ? static_cast<int8_t>(v) : v) - zeros[static_cast<size_t>(o)]);
       }
   return out;
+}
+
+bool is_ordered_filter(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros) {
+  return filter.dtype() == DType::kI8 && std::all_of(zeros.begin(), zeros.end(), [](int32_t z) { return z == 0; }) &&
+         g.filter_o == g.k() && (g.taps() == 1 || g.filter_s == g.c_in) && (g.c_in == 1 || g.filter_i == 1);
 }
 
 bool filter_fits_int8(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros) {
@@ -122,15 +124,30 @@ void QuantizedWeights::codes_4bit(int64_t n, uint32_t* to) const {
   }
 }
 
+template <class Weight>
+void QuantizedWeights::read_values(const Weight& weight, int16_t* to) const {
+  constexpr int64_t kTile = 64;  // a tile's lines stay in the first cache, whichever way the weights lie
+  for (int64_t i = 0; i < blocks_; ++i) {
+    const int64_t begin = i * block_, end = begin + depth(i);
+    for (int64_t k0 = begin; k0 < end; k0 += kTile)
+      for (int64_t n0 = 0; n0 < n_; n0 += kTile)
+        for (int64_t n = n0; n < std::min(n0 + kTile, n_); ++n) {
+          const int32_t minus = zero(i, n);
+          for (int64_t k = k0; k < std::min(k0 + kTile, end); ++k)
+            to[n * k_ + k] = static_cast<int16_t>(weight(k * row_stride_ + n * column_stride_) - minus);
+        }
+  }
+}
+
 std::vector<int16_t> QuantizedWeights::values() const {
   std::vector<int16_t> out(static_cast<size_t>(n_ * k_));
-  int16_t* to = out.data();
-  for (int64_t n = 0; n < n_; ++n)
-    for (int64_t i = 0; i < blocks_; ++i) {
-      const int32_t minus = zero(i, n);
-      for (int64_t k = i * block_; k < i * block_ + depth(i); ++k)
-        *to++ = static_cast<int16_t>(quantized_weight(*b_, k * row_stride_ + n * column_stride_) - minus);
-    }
+  const auto* bytes = b_->data<uint8_t>();
+  if (b_->dtype() == DType::kI8)
+    read_values([bytes](int64_t i) { return static_cast<int8_t>(bytes[i]); }, out.data());
+  else if (b_->dtype() == DType::kU8)
+    read_values([bytes](int64_t i) { return bytes[i]; }, out.data());
+  else
+    read_values([this](int64_t i) { return quantized_weight(*b_, i); }, out.data());
   return out;
 }
 

@@ -20,6 +20,8 @@ bool fits_int8(const std::vector<int16_t>& values);
 
 /// A filter of 8-bit integers as [output][tap][channel], zero points (one an output) subtracted.
 std::vector<int16_t> ordered_filter(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros);
+/// True if the filter itself is what ordered_filter() gives, in int8.
+bool is_ordered_filter(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros);
 bool filter_fits_int8(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros);
 
 /// Weights of a constant b as [n][k], zero points subtracted, cut along k into blocks of one scale each.
@@ -48,6 +50,9 @@ class QuantizedWeights {
 
  private:
   bool read_quant_params(const MatMulShape& s);
+  /// values(), of weights that `weight` reads by their index in the constant.
+  template <class Weight>
+  void read_values(const Weight& weight, int16_t* to) const;
   const Tensor* b_ = nullptr;
   int64_t n_ = 0, k_ = 0, row_stride_ = 0, column_stride_ = 0;
   int64_t blocks_ = 1, block_ = 1;

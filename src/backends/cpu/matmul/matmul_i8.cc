@@ -178,13 +178,13 @@ class MatMulI8 final : public Kernel {
     std::vector<int16_t> part;
     for (int64_t i = 0; i < blocks_; ++i) {
       const int64_t k = depth(i);
-      part.resize(static_cast<size_t>(s_.n * k));
+      if (blocks_ > 1) part.resize(static_cast<size_t>(s_.n * k));
       for (int64_t n = 0; n < s_.n; ++n) {
         const int16_t* from = values.data() + n * s_.k + i * block_;
-        std::copy_n(from, k, part.data() + n * k);
+        if (blocks_ > 1) std::copy_n(from, k, part.data() + n * k);
         acc[i * s_.n + n] = sum(from, k);
       }
-      gemm_.pack(part.data(), k, s_.n, bias, zero, to);
+      gemm_.pack(blocks_ > 1 ? part.data() : values.data(), k, s_.n, bias, zero, to);
       to += padded_bytes(gemm_.packed_bytes(k, s_.n));
     }
     return packed;
