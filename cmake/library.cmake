@@ -95,7 +95,7 @@ else()
   list(APPEND once smelt_backends_vulkan smelt_convert)
 endif()
 if(NOT SMELT_FOR)  # passes that take a tenth of a unit's time and save 3 % of its size
-  list(APPEND SMELT_FOR_SIZE $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-fno-tree-pta$<SEMICOLON>-fno-ipa-cp$<SEMICOLON>-fno-ipa-sra$<SEMICOLON>-fno-gcse$<SEMICOLON>-fno-schedule-insns2$<SEMICOLON>-fno-tree-vrp>)
+  list(APPEND SMELT_FOR_SIZE $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-fno-ipa-cp$<SEMICOLON>-fno-gcse$<SEMICOLON>-fno-schedule-insns2$<SEMICOLON>-fno-tree-vrp>)
 endif()
 foreach(layer ${once})
   target_compile_options(${layer} PRIVATE ${SMELT_FOR_SIZE})

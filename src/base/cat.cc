@@ -43,7 +43,7 @@ std::string concatenate_list(const char* kinds, va_list parts) {
         break;
       }
       default:
-        out.append(va_arg(parts, std::string_view));
+        out.append(*va_arg(parts, const std::string_view*));
     }
   return out;
 }

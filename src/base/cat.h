@@ -53,8 +53,10 @@ template <class T>
     return &value;
   else if constexpr (kKind == 't')
     return static_cast<const char*>(value);
-  else
-    return std::string_view(value);
+  else {
+    static_assert(std::is_same_v<T, std::string_view>);
+    return &value;
+  }
 }
 
 /// One text of the parts behind `kinds`, which has a letter for each (part_kind()). A call of it is the shortest code

@@ -177,14 +177,14 @@ size_t Json::size() const {
   return is_null() ? 0 : 1;
 }
 
-Json& Json::operator[](std::string_view key) {
+Json& Json::member(std::string_view key) {
   if (is_null()) value_ = std::make_unique<Object>();
   auto& members = as<Object>(value_, "object");
   const auto at = members.find(key);
   return at != members.end() ? at->second : members[std::string(key)];
 }
 
-const Json& Json::operator[](std::string_view key) const {
+const Json& Json::member(std::string_view key) const {
   const Json* member = find(key);
   return member ? *member : kNull;
 }
@@ -201,7 +201,7 @@ const Json* Json::find(std::string_view key) const {
 
 Json Json::value(std::string_view key, Json otherwise) const {
   const Json* member = find(key);
-  return member ? *member : std::move(otherwise);
+  return member ? *member : otherwise;
 }
 
 std::string Json::value(std::string_view key, const char* otherwise) const {

@@ -86,9 +86,15 @@ class Json {
   bool empty() const { return size() == 0; }
 
   /// A member; null becomes an object, and a member that is not there null.
-  Json& operator[](std::string_view key);
+  template <std::convertible_to<std::string_view> Key>
+  Json& operator[](const Key& key) {
+    return member(key);
+  }
   /// A member; null where there is none.
-  const Json& operator[](std::string_view key) const;
+  template <std::convertible_to<std::string_view> Key>
+  const Json& operator[](const Key& key) const {
+    return member(key);
+  }
   Json& operator[](size_t index);
   const Json& operator[](size_t index) const;
   const Json* find(std::string_view key) const;  ///< null where the value is no object or lacks the member
@@ -128,6 +134,8 @@ class Json {
   }
 
  private:
+  Json& member(std::string_view key);
+  const Json& member(std::string_view key) const;
   void write(std::string& out, int indent, size_t depth) const;
 
   using Value = std::variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::unique_ptr<std::string>,

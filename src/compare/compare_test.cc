@@ -39,7 +39,7 @@ std::shared_ptr<Module> small_network() {
   const auto op = [&](Op o, AttrsPtr attrs, std::vector<ValueId> in) {
     const std::string name = Cat("n", named++);
     b.at(to_string(o), name, name);
-    const ValueId made = b.op(o, std::move(attrs), std::move(in)).value();
+    const ValueId made = b.op(o, std::move(attrs), in).value();
     b.graph().value(made).name = name + "_out";
     return made;
   };

@@ -75,7 +75,7 @@ class Formula {
   }
   ValueId node(Op op, AttrsPtr attrs, std::vector<ValueId> inputs) {
     if (!status_.ok()) return kNoValue;
-    auto made = b_.op(op, std::move(attrs), std::move(inputs));
+    auto made = b_.op(op, std::move(attrs), inputs);
     if (made.ok()) return *made;
     status_ = made.error();
     return kNoValue;
@@ -92,7 +92,7 @@ class Formula {
     if (status_.ok()) status_ = other;
   }
   void bind(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
-    if (status_.ok()) status_ = b_.node_to(op, std::move(attrs), std::move(inputs), std::move(outputs));
+    if (status_.ok()) status_ = b_.node_to(op, std::move(attrs), inputs, outputs);
   }
 
  private:

@@ -35,7 +35,7 @@ std::shared_ptr<Module> quantized_conv() {
   Builder b(*module, 0);
   const auto zero = [&](double z) { return b.constant("", test::tensor(DType::kU8, Shape{}, {z})); };
   const auto node = [&](Op op, AttrsPtr attrs, std::vector<ValueId> inputs) {
-    auto made = b.op(op, std::move(attrs), std::move(inputs));
+    auto made = b.op(op, std::move(attrs), inputs);
     EXPECT_TRUE(made.ok());
     return made.ok() ? *made : kNoValue;
   };

@@ -38,7 +38,7 @@ class TestModel {
   ValueId x() const { return x_; }
   ValueId constant(Tensor t) { return b_.constant("", std::move(t)); }
   std::vector<ValueId> nodes(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int results) {
-    auto made = b_.node(op, std::move(attrs), std::move(inputs), results);
+    auto made = b_.node(op, std::move(attrs), inputs, results);
     EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message());
     return made.ok() ? *made : std::vector<ValueId>(static_cast<size_t>(results), kNoValue);
   }

@@ -175,7 +175,7 @@ Result<aten::Lowered> unknown_call(Builder& builder, const Instruction& in, std:
   }
   aten::Lowered out;
   for (const ValueType& type : outputs) out.outputs.push_back(builder.value("", type));
-  SMELT_TRY(builder.node_to(Op::kCustom, make_attrs<CustomAttrs>(std::move(unknown)), std::move(ids), out.outputs));
+  SMELT_TRY(builder.node_to(Op::kCustom, make_attrs<CustomAttrs>(std::move(unknown)), ids, out.outputs));
   return out;
 }
 

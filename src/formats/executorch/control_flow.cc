@@ -166,7 +166,7 @@ Result<size_t> BlockLowering::branch(size_t at, size_t end, int depth) {
   }
   builder_.at("jump_false", Cat("branch #", at), Cat("instruction ", at));
   SMELT_ASSIGN(const auto outputs,
-               builder_.node(Op::kIf, make_attrs<IfAttrs>(a), std::move(inputs), static_cast<int>(results.size())));
+               builder_.node(Op::kIf, make_attrs<IfAttrs>(a), inputs, static_cast<int>(results.size())));
   for (size_t k = 0; k < results.size(); ++k) write(results[k], outputs[k]);
   return else_end;
 }
@@ -286,7 +286,7 @@ Status BlockLowering::build_loop(const Loop& loop, int depth, const std::vector<
   test.graph().outputs = {go};
   builder_.at("loop", Cat("loop #", loop.begin), Cat("instruction ", loop.begin));
   const int count = static_cast<int>(arguments.size());
-  SMELT_ASSIGN(const auto outputs, builder_.node(Op::kWhile, make_attrs<WhileAttrs>(a), std::move(arguments), count));
+  SMELT_ASSIGN(const auto outputs, builder_.node(Op::kWhile, make_attrs<WhileAttrs>(a), arguments, count));
   for (size_t k = 0; k < carried.size(); ++k) write(carried[k], outputs[k + 1]);
   return Ok();
 }

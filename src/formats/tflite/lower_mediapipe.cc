@@ -223,7 +223,7 @@ Status lower_transform_landmarks(OperatorContext& c) {
     moved.push_back(c.binary(Binary::kAdd, sum, shift));
   }
   if (dimensions == 3) moved.push_back(c.slice(points, 1, 2, 3));
-  return c.emit(Op::kReshape, ReshapeAttrs(), {c.concat(std::move(moved), 1), c.dims_of(c.in(0))});
+  return c.emit(Op::kReshape, ReshapeAttrs(), {c.concat(moved, 1), c.dims_of(c.in(0))});
 }
 
 Status lower_landmarks_matrix(OperatorContext& c) {

@@ -22,7 +22,7 @@ Status emit_with_states(OperatorContext& c, Op op, AttrsPtr attrs, std::vector<V
     outs.push_back(id);
     if (id != kNoValue) writes.emplace_back(c.state_of(input), id);
   }
-  c.add_to(op, std::move(attrs), c.ins(), std::move(outs));
+  c.add_to(op, std::move(attrs), c.ins(), outs);
   for (const auto& [state, id] : writes) c.add_to(Op::kStateWrite, StateAttrs(state), {id}, {});
   return Ok();
 }

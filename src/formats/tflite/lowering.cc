@@ -114,9 +114,9 @@ Result<ValueType> OperatorContext::intermediate(int i) {
 Status OperatorContext::emit_unquantized(Op op, AttrsPtr attrs, IntList operands) {
   std::vector<ValueId> ins = operands.copy();
   for (ValueId& id : ins) id = unquantized(id);
-  if (!out_type(0).quant) return emit(op, std::move(attrs), std::move(ins));
+  if (!out_type(0).quant) return emit(op, std::move(attrs), ins);
   const DType dtype = out_type(0).dtype;
-  const ValueId y = add_as(op, std::move(attrs), std::move(ins), ValueType::tensor(dtype));
+  const ValueId y = add_as(op, std::move(attrs), ins, ValueType::tensor(dtype));
   return emit(Op::kBitCast, CastAttrs(dtype), {y});
 }
 

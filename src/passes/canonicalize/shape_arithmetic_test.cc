@@ -38,7 +38,7 @@ struct Open {
     x = b->input("x", ValueType::tensor(DType::kF32, Shape{-1, -1, 24}));
   }
   ValueId op(Op op, AttrsPtr attrs, std::vector<ValueId> in) {
-    auto made = b->op(op, std::move(attrs), std::move(in));
+    auto made = b->op(op, std::move(attrs), in);
     EXPECT_TRUE(made.ok()) << made.error().message();
     return made.ok() ? *made : 0;
   }
@@ -130,7 +130,7 @@ TEST(ShapeArithmetic, ThroughTransposesProductsAndOtherReshapes) {
   EXPECT_EQ(targets_of([](Open& o) {
               const auto sizes = [&] { return std::vector<ValueId>{o.size(o.x, 0), o.size(o.x, 1)}; };
               const auto with = [&](std::vector<ValueId> list, std::vector<int64_t> rest) {
-                list.push_back(o.b->i64(std::move(rest)));
+                list.push_back(o.b->i64(rest));
                 return o.concat(std::move(list));
               };
               const ValueId split = o.transpose(o.reshape(o.x, with(sizes(), {3, 8})), {0, 2, 1, 3});

@@ -90,8 +90,7 @@ std::optional<DecomposedNode> index_put(const NodeSpec& spec) {
   Decomposition c(spec);
   std::vector<ValueId> columns;
   for (size_t i = 2; i < spec.inputs.size(); ++i) columns.push_back(c.reshape(c.expand(c.input(i), place), {n, 1}));
-  const ValueId tuples =
-      columns.size() == 1 ? columns[0] : c.add(Op::kConcat, make_attrs<AxisAttrs>(1), std::move(columns));
+  const ValueId tuples = columns.size() == 1 ? columns[0] : c.add(Op::kConcat, make_attrs<AxisAttrs>(1), columns);
   std::vector<int64_t> slices{n};
   for (int d = tuple; d < x.rank(); ++d) {
     place.push_back(x[d]);

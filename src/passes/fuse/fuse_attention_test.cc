@@ -37,7 +37,7 @@ TEST(FuseAttention, PermutationsThatAreInputs) {
   check_fused(kRowsOf24,
               [&](Forms& f, ValueId x) {
                 const auto turned = [&](std::vector<int64_t> perm) {
-                  const ValueId split = f.reshape(x, {2, 5, 3, 8}), order = f.b.i64(std::move(perm));
+                  const ValueId split = f.reshape(x, {2, 5, 3, 8}), order = f.b.i64(perm);
                   return f.op(Op::kTranspose, make_attrs<TransposeAttrs>(), {split, order});
                 };
                 const ValueId q = turned({0, 2, 1, 3});

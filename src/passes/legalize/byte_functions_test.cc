@@ -73,7 +73,7 @@ TEST(ByteFunctions, GoThroughRealNumbers) {
   const auto scalar = [&](DType dtype, double v) { return b.constant("", test::random_tensor(dtype, {}, v, v, 1)); };
   const auto add = [&](Op op, AttrsPtr attrs, std::vector<ValueId> in, const ValueType& type) {
     const ValueId y = b.value("", type);
-    EXPECT_TRUE(b.node_to(op, std::move(attrs), std::move(in), {y}).ok());
+    EXPECT_TRUE(b.node_to(op, std::move(attrs), in, {y}).ok());
     return y;
   };
   const ValueType real = ValueType::tensor(DType::kF32, Shape{3, 100}), raw = ValueType::tensor(DType::kI8, {3, 100});

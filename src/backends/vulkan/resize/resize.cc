@@ -220,7 +220,7 @@ std::unique_ptr<Kernel> make_resize_unquantized(const KernelSpec& spec) {
   std::vector<ValueId> inputs{c.cast(c.input(0), DType::kF32)};
   if (inputs[0] == kNoValue) return nullptr;
   for (size_t i = 1; i < spec.inputs.size(); ++i) inputs.push_back(c.input(i));
-  return decomposed_kernel(spec, c, {c.cast(c.add(Op::kResize, spec.node.attrs, std::move(inputs), true), dtype)});
+  return decomposed_kernel(spec, c, {c.cast(c.add(Op::kResize, spec.node.attrs, inputs, true), dtype)});
 }
 
 std::unique_ptr<Kernel> make_resize_integer(const KernelSpec& spec) {

@@ -62,7 +62,7 @@ bool native_batch_norm(CallWriter& w, const BatchNormAttrs& a) {
   args.push_back(p.real(a.epsilon));
   std::vector<int> outputs{p.add_tensor(dtype, w.shape(x))};
   for (int i = 0; i < 2; ++i) outputs.push_back(p.add_tensor(dtype, Shape{0}));
-  p.call_to("aten::_native_batch_norm_legit_no_training", "out", std::move(args), outputs);
+  p.call_to("aten::_native_batch_norm_legit_no_training", "out", args, outputs);
   return w.out(0, outputs[0]);
 }
 
@@ -111,7 +111,7 @@ bool native_layer_norm(CallWriter& w, const std::vector<int64_t>& axes) {
   args.push_back(p.real(w.attrs<LayerNormAttrs>().epsilon));
   std::vector<int> outputs{p.add_tensor(w.dtype(x), w.shape(x))};
   for (int i = 0; i < 2; ++i) outputs.push_back(p.add_tensor(w.dtype(x), outer));
-  p.call_to("aten::native_layer_norm", "out", std::move(args), outputs);
+  p.call_to("aten::native_layer_norm", "out", args, outputs);
   for (const int i : {1, 2})
     if (w.wants(i) && !w.out(i, w.cast(outputs[static_cast<size_t>(i)], w.out_type(i).dtype))) return false;
   return w.out(0, outputs[0]);
@@ -147,7 +147,7 @@ bool native_group_norm(CallWriter& w, int64_t groups) {
   args.push_back(p.real(a.epsilon));
   std::vector<int> outputs{p.add_tensor(w.dtype(x), s)};
   for (int i = 0; i < 2; ++i) outputs.push_back(p.add_tensor(w.dtype(x), Shape{s[0], groups}));
-  p.call_to("aten::native_group_norm", "out", std::move(args), outputs);
+  p.call_to("aten::native_group_norm", "out", args, outputs);
   const auto after = w.activated(outputs[0], a.act);
   return after && w.out(0, *after);
 }

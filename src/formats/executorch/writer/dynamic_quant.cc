@@ -43,7 +43,7 @@ class GraphOps {
   Value highest(Value x) { return reduce(Reduction::kMax, x); }
   Value node(Op op, AttrsPtr attrs, std::vector<ValueId> inputs) {
     if (!status_.ok()) return kNoValue;
-    auto made = b_.op(op, std::move(attrs), std::move(inputs));
+    auto made = b_.op(op, std::move(attrs), inputs);
     if (made.ok()) return *made;
     status_ = made.error();
     return kNoValue;

@@ -49,7 +49,7 @@ ValueId leave(LoweringContext& c, const DelegateCall::Argument& arg, ValueId id)
   if (!is_permuted(arg.dim_order)) return id;
   std::vector<int64_t> inverse(arg.dim_order.size());
   for (size_t i = 0; i < inverse.size(); ++i) inverse[static_cast<size_t>(arg.dim_order[i])] = static_cast<int64_t>(i);
-  return c.transpose(id, std::move(inverse));
+  return c.transpose(id, inverse);
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ DType XnnLowering::compute_type(uint32_t out) const {
 Status XnnLowering::finish(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& compute, uint32_t out) {
   ValueType type = ValueType::tensor(compute.dtype);
   type.quant = compute.quant;
-  return bind(out, convert(*this, add_as(op, std::move(attrs), std::move(inputs), type), value(out).type));
+  return bind(out, convert(*this, add_as(op, std::move(attrs), inputs, type), value(out).type));
 }
 
 Status XnnLowering::emit(Op op, AttrsPtr attrs, std::span<const uint32_t> inputs, uint32_t out,

@@ -267,7 +267,7 @@ Name NodeWriter::quantize(Name x, DType to, const Quantization& q, Order order, 
     std::vector<Attribute> attributes;
     if (many) attributes.emplace_back("axis", axis);
     return op("QuantizeLinear", {x, tensor(Tensor::from<float>(DType::kF32, shape, q.scales)), tensor(zeros)},
-              std::move(attributes));
+              attributes);
   }
   if (!is_integer(to)) fail("quantization to ", to_string(to), " needs opset ", since);
   Name y = op("Round", {op("Div", {x, broadcast_params(q.scales, q, axis, rank)})});
@@ -294,7 +294,7 @@ Name NodeWriter::dequantize(Name x, DType from, const Quantization& q, Order ord
     }
     std::vector<Attribute> attributes;
     if (many) attributes.emplace_back("axis", axis);
-    return op("DequantizeLinear", in, std::move(attributes));
+    return op("DequantizeLinear", in, attributes);
   }
   Name y = cast(x, DType::kF32);
   if (!all_zero(q.zero_points)) y = op("Sub", {y, broadcast_params(real_zero_points(q), q, axis, rank)});
@@ -434,9 +434,9 @@ Name NodeWriter::slice(Name x, int64_t start, int64_t end, int64_t axis) {
 Name NodeWriter::reduce(const char* name, Name x, Int64List axes, bool keep_dims) {
   std::vector<Attribute> attributes{{"keepdims", keep_dims}};
   const bool as_input = std::string_view(name) == "ReduceSum" || model_.need_opset(18);
-  if (as_input) return op(name, {x, i64(axes)}, std::move(attributes));
+  if (as_input) return op(name, {x, i64(axes)}, attributes);
   attributes.emplace_back("axes", axes.copy());
-  return op(name, {x}, std::move(attributes));
+  return op(name, {x}, attributes);
 }
 
 Name NodeWriter::clip(Name x, DType dtype, double lo, double hi) {

@@ -156,7 +156,7 @@ void write_scan(NodeWriter& n) {
     const auto* list = std::get_if<std::vector<int64_t>>(&x.value);
     return list && list->empty();
   });
-  bind_results(n, n.ops("Scan", operands, results.size(), std::move(attributes)));
+  bind_results(n, n.ops("Scan", operands, results.size(), attributes));
 }
 
 void write_call(NodeWriter& n) {

@@ -41,7 +41,7 @@ class Postprocess {
   }
 
  private:
-  Name op(const char* name, std::vector<Name> in) { return n_.op(name, std::move(in)); }
+  Name op(const char* name, std::vector<Name> in) { return n_.op(name, in); }
   Name i64(int64_t value) { return n_.i64({value}); }
   Name length(Name x) { return n_.slice(op("Shape", {x}), 0, 1, 0); }
   Name column(Name rows, int64_t k) { return n_.squeeze(n_.slice(rows, k, k + 1, 1), {1}); }

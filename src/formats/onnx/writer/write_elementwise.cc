@@ -49,7 +49,7 @@ void write_cast(NodeWriter& n) {
     if (!n.model().need_opset(24)) return n.fail("round_mode needs opset 24");
     attributes.emplace_back("round_mode", a.round_mode == 1 ? "down" : "nearest");
   }
-  n.bind_raw(0, n.op("Cast", {x}, std::move(attributes)), order);
+  n.bind_raw(0, n.op("Cast", {x}, attributes), order);
 }
 
 void write_bit_cast(NodeWriter& n) {

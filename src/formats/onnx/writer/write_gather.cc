@@ -60,13 +60,13 @@ void write_scatter_elements(NodeWriter& n) {
   const auto& a = n.attrs<ScatterAttrs>();
   std::vector<Attribute> attributes{{"axis", a.axis}};
   if (!scatter_attributes(n, a, attributes)) return;
-  n.bind_raw(0, n.op("ScatterElements", {n.raw(0), n.in_i64(1), n.raw(2)}, std::move(attributes)));
+  n.bind_raw(0, n.op("ScatterElements", {n.raw(0), n.in_i64(1), n.raw(2)}, attributes));
 }
 
 void write_scatter_nd(NodeWriter& n) {
   std::vector<Attribute> attributes;
   if (!scatter_attributes(n, n.attrs<ScatterAttrs>(), attributes)) return;
-  n.bind_raw(0, n.op("ScatterND", {n.raw(0), n.in_i64(1), n.raw(2)}, std::move(attributes)));
+  n.bind_raw(0, n.op("ScatterND", {n.raw(0), n.in_i64(1), n.raw(2)}, attributes));
 }
 
 Name zeros(NodeWriter& n, Name shape, DType dtype) {
@@ -99,7 +99,7 @@ void write_index_select_put(NodeWriter& n) {
   std::vector<Attribute> attributes{{"axis", axis}};
   if (!scatter_attributes(n, a, attributes)) return;
   const Name wide = n.op("Expand", {n.unsqueeze(n.in_i64(1), ones), n.op("Shape", {n.raw(2)})});
-  n.bind_raw(0, n.op("ScatterElements", {n.raw(0), wide, n.raw(2)}, std::move(attributes)));
+  n.bind_raw(0, n.op("ScatterElements", {n.raw(0), wide, n.raw(2)}, attributes));
 }
 
 /// x[i, j, ...] in PyTorch's sense: index tensors for some dimensions, whole dimensions between them. The indexed
@@ -218,8 +218,7 @@ void write_index_put(NodeWriter& n) {
   if (!n.ok()) return;
   std::vector<Attribute> attributes;
   if (accumulate) attributes.emplace_back("reduction", "add");
-  const Name y =
-      n.op("ScatterND", {index.source(), index.indices(), index.from_result(n.raw(1))}, std::move(attributes));
+  const Name y = n.op("ScatterND", {index.source(), index.indices(), index.from_result(n.raw(1))}, attributes);
   n.bind_raw(0, index.like_x(y));
 }
 
@@ -256,7 +255,7 @@ void write_compress(NodeWriter& n) {
   const int64_t axis = n.attrs<AxisAttrs>().axis;
   std::vector<Attribute> attributes;
   if (axis != std::numeric_limits<int64_t>::min()) attributes.emplace_back("axis", axis);
-  n.bind_raw(0, n.op("Compress", {n.raw(0), n.raw(1)}, std::move(attributes)));
+  n.bind_raw(0, n.op("Compress", {n.raw(0), n.raw(1)}, attributes));
 }
 
 /// The update replaces the slice at `start`, which is clamped so that it fits: the entries that the update covers are
@@ -355,7 +354,7 @@ void write_unique(NodeWriter& n) {
   const auto& a = n.attrs<UniqueAttrs>();
   std::vector<Attribute> attributes{{"sorted", a.sorted}};
   if (!a.flatten) attributes.emplace_back("axis", a.axis);
-  const auto out = n.ops("Unique", {n.raw(0)}, 4, std::move(attributes));
+  const auto out = n.ops("Unique", {n.raw(0)}, 4, attributes);
   n.bind_raw(0, out[0]);
   for (int i = 1; i < 4; ++i) bind_index(n, i, out[static_cast<size_t>(i)]);
 }

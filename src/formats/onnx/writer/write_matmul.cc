@@ -82,7 +82,7 @@ class Product {
     if (attrs_.beta != 1) attributes.emplace_back("beta", attrs_.beta);
     if (attrs_.transpose_a) attributes.emplace_back("transA", true);
     if (attrs_.transpose_b) attributes.emplace_back("transB", true);
-    return n_.op("Gemm", {a_, fit(n_.in(1), 1), n_.has(2) ? fit(bias_in(n_, 2), 2) : kNoName}, std::move(attributes));
+    return n_.op("Gemm", {a_, fit(n_.in(1), 1), n_.has(2) ? fit(bias_in(n_, 2), 2) : kNoName}, attributes);
   }
 
   Name product() {
@@ -120,7 +120,7 @@ class Product {
     const int64_t rows = w.dim(0), depth = w.dim(1), blocks = (depth + q.block - 1) / q.block;
     std::vector<Attribute> attributes{{"K", depth}, {"N", rows}, {"bits", 4}, {"block_size", q.block}};
     if (attrs_.row_block > 0) attributes.emplace_back("accuracy_level", 4);
-    if (n_.model().dry()) return n_.op("com.microsoft.MatMulNBits", {a_}, std::move(attributes));
+    if (n_.model().dry()) return n_.op("com.microsoft.MatMulNBits", {a_}, attributes);
     const int64_t offset = is_signed_integer(w.dtype()) ? 8 : 0;
     Tensor packed(DType::kU4, Shape{rows, blocks, q.block}), zeros(DType::kU4, Shape{rows, (blocks + 1) / 2 * 2});
     Tensor scales(DType::kF32, Shape{rows * blocks});
@@ -143,7 +143,7 @@ class Product {
     Name scale = n_.tensor(scales);
     if (real_ != DType::kF32) scale = n_.cast(scale, real_);
     const Name zero = centred ? kNoName : n_.tensor(as_bytes(zeros, Shape{rows, zeros.dim(1) / 2}));
-    return n_.op("com.microsoft.MatMulNBits", {a_, weights, scale, zero}, std::move(attributes));
+    return n_.op("com.microsoft.MatMulNBits", {a_, weights, scale, zero}, attributes);
   }
 
   void fused() {
@@ -153,7 +153,7 @@ class Product {
                                       {"transB", attrs_.transpose_b},
                                       {"transBatchA", attrs_.trans_batch_a},
                                       {"transBatchB", attrs_.trans_batch_b}};
-    n_.bind(0, n_.op("com.microsoft.FusedMatMul", {n_.in(0), n_.in(1)}, std::move(attributes)), attrs_.act);
+    n_.bind(0, n_.op("com.microsoft.FusedMatMul", {n_.in(0), n_.in(1)}, attributes), attrs_.act);
   }
 
   NodeWriter& n_;

@@ -12,10 +12,10 @@ void write_random(NodeWriter& n) {
   const auto& a = n.attrs<RandomAttrs>();
   std::vector<Attribute> attributes{{"dtype", type_code(a.to)}};
   if (a.seeded) attributes.emplace_back("seed", a.seed);
-  if (a.kind == Kind::kBernoulli) return n.bind(0, n.op("Bernoulli", {n.in(0)}, std::move(attributes)));
+  if (a.kind == Kind::kBernoulli) return n.bind(0, n.op("Bernoulli", {n.in(0)}, attributes));
   if (a.kind == Kind::kMultinomial) {
     attributes.emplace_back("sample_size", a.samples);
-    return n.bind(0, n.op("Multinomial", {n.in(0)}, std::move(attributes)));
+    return n.bind(0, n.op("Multinomial", {n.in(0)}, attributes));
   }
   if ((a.kind != Kind::kUniform && a.kind != Kind::kNormal) || !is_float(a.to))
     return n.fail("random values of kind ", to_string(a.kind));
@@ -24,10 +24,10 @@ void write_random(NodeWriter& n) {
   attributes.emplace_back(normal ? "scale" : "high", a.b);
   if (const auto shape = n.ints(0)) {
     attributes.emplace_back("shape", *shape);
-    return n.bind(0, n.op(normal ? "RandomNormal" : "RandomUniform", {}, std::move(attributes)));
+    return n.bind(0, n.op(normal ? "RandomNormal" : "RandomUniform", {}, attributes));
   }
   const Name like = n.op("ConstantOfShape", {n.in_i64(0)});
-  n.bind(0, n.op(normal ? "RandomNormalLike" : "RandomUniformLike", {like}, std::move(attributes)));
+  n.bind(0, n.op(normal ? "RandomNormalLike" : "RandomUniformLike", {like}, attributes));
 }
 
 void write_string_concat(NodeWriter& n) { n.bind_raw(0, n.op("StringConcat", {n.in(0), n.in(1)})); }

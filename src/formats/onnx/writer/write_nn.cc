@@ -122,7 +122,7 @@ void write_conv(NodeWriter& n) {
   std::vector<Attribute> attributes;
   window_attributes(g->window, a.auto_pad, attributes);
   if (g->groups != 1) attributes.emplace_back("group", g->groups);
-  n.bind(0, n.op("Conv", {x, w, fit(bias_in(n, 2), 2)}, std::move(attributes)), a.act, order);
+  n.bind(0, n.op("Conv", {x, w, fit(bias_in(n, 2), 2)}, attributes), a.act, order);
 }
 
 /// The filter [I, O / groups, spatial...] of a transposed convolution.
@@ -209,7 +209,7 @@ void write_conv_transpose(NodeWriter& n) {
   const Order order = order_of(a.layout);
   Name x = n.in(0, order);
   if (a.dynamic_quant) x = dynamically_rounded(n, x, batch_axes(n), a.asymmetric_inputs);
-  const Name y = n.op("ConvTranspose", {x, transposed_filter(n, a, g->groups), bias_in(n, 2)}, std::move(attributes));
+  const Name y = n.op("ConvTranspose", {x, transposed_filter(n, a, g->groups), bias_in(n, 2)}, attributes);
   n.bind(0, y, a.act, order);
 }
 
@@ -224,7 +224,7 @@ void write_conv_integer(NodeWriter& n) {
   std::vector<Attribute> attributes;
   window_attributes(g->window, a.auto_pad, attributes);
   if (g->groups != 1) attributes.emplace_back("group", g->groups);
-  n.bind_raw(0, n.op("ConvInteger", {n.raw(0), n.raw(1), n.raw(2), n.raw(3)}, std::move(attributes)));
+  n.bind_raw(0, n.op("ConvInteger", {n.raw(0), n.raw(1), n.raw(2), n.raw(3)}, attributes));
 }
 
 void write_deform_conv(NodeWriter& n) {
@@ -234,7 +234,7 @@ void write_deform_conv(NodeWriter& n) {
                                     {"pads", a.pads},
                                     {"group", a.groups},
                                     {"offset_group", a.offset_groups}};
-  n.bind(0, n.op("DeformConv", n.all_in(), std::move(attributes)));
+  n.bind(0, n.op("DeformConv", n.all_in(), attributes));
 }
 
 void write_col2im(NodeWriter& n) {
@@ -243,7 +243,7 @@ void write_col2im(NodeWriter& n) {
   if (!a.strides.empty()) attributes.emplace_back("strides", a.strides);
   if (!a.dilations.empty()) attributes.emplace_back("dilations", a.dilations);
   if (!a.pads.empty()) attributes.emplace_back("pads", a.pads);
-  n.bind(0, n.op("Col2Im", {n.in(0), n.in_i64(1), n.in_i64(2)}, std::move(attributes)));
+  n.bind(0, n.op("Col2Im", {n.in(0), n.in_i64(1), n.in_i64(2)}, attributes));
 }
 
 const char* pool_op(PoolKind kind, bool global) {
@@ -292,13 +292,13 @@ void write_pool(NodeWriter& n) {
     using Index = PoolAttrs::Index;
     if (a.layout != Layout::kChannelsFirst || a.index == Index::kWindowColumn) return n.fail("indices of this kind");
     if (a.index == Index::kTensorColumn) attributes.emplace_back("storage_order", true);
-    const auto out = n.ops("MaxPool", {x}, 2, std::move(attributes));
+    const auto out = n.ops("MaxPool", {x}, 2, attributes);
     Name index = a.index == Index::kPlane ? plane_index(n, out[1], a) : out[1];
     if (single) index = n.squeeze(index, {0});
     n.bind(0, single ? n.squeeze(out[0], {0}) : out[0], a.act, order);
     return n.bind_raw(1, a.index_dtype == DType::kI64 ? index : n.cast(index, a.index_dtype));
   }
-  Name y = n.op(pool_op(kind, a.global), {x}, std::move(attributes));
+  Name y = n.op(pool_op(kind, a.global), {x}, attributes);
   if (squares) y = n.op("Sqrt", {y});
   if (a.divisor_override > 0) {
     const auto taps = static_cast<double>(g->window.taps());
@@ -356,7 +356,7 @@ void write_max_unpool(NodeWriter& n) {
   const auto& a = n.attrs<MaxUnpoolAttrs>();
   if (a.in_window) return n.fail("indices within windows");
   std::vector<Attribute> attributes{{"kernel_shape", a.kernel}, {"strides", a.strides}, {"pads", a.pads}};
-  n.bind(0, n.op("MaxUnpool", n.all_in(), std::move(attributes)));
+  n.bind(0, n.op("MaxUnpool", n.all_in(), attributes));
 }
 
 void write_roi_pool(NodeWriter& n) {
@@ -375,7 +375,7 @@ void write_roi_pool(NodeWriter& n) {
       {"sampling_ratio", a.sampling_ratio},
       {"spatial_scale", a.scale},
       {"coordinate_transformation_mode", a.half_pixel ? "half_pixel" : "output_half_pixel"}};
-  n.bind(0, n.op("RoiAlign", {n.in(0), n.in(1), n.in_i64(2)}, std::move(attributes)));
+  n.bind(0, n.op("RoiAlign", {n.in(0), n.in(1), n.in_i64(2)}, attributes));
 }
 
 constexpr OpWriter kNn[] = {

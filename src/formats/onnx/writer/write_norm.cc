@@ -38,13 +38,13 @@ void write_batch_norm(NodeWriter& n) {
     if (a.training) return n.fail("training");
     // Without training PyTorch's further outputs are empty.
     for (int i = 1; i < n.outputs(); ++i) n.bind(i, n.floats({}));
-    return n.bind(0, n.op("BatchNormalization", in, std::move(attributes)), order);
+    return n.bind(0, n.op("BatchNormalization", in, attributes), order);
   }
-  if (!a.training) return n.bind(0, n.op("BatchNormalization", in, std::move(attributes)), order);
+  if (!a.training) return n.bind(0, n.op("BatchNormalization", in, attributes), order);
   if (!n.model().need_opset(14)) return n.fail("training needs opset 14");
   attributes.emplace_back("momentum", a.momentum);
   attributes.emplace_back("training_mode", true);
-  const auto out = n.ops("BatchNormalization", in, 3, std::move(attributes));
+  const auto out = n.ops("BatchNormalization", in, 3, attributes);
   n.bind(0, out[0], order);
   for (int i = 1; i < n.outputs() && i < 3; ++i) n.bind(i, out[static_cast<size_t>(i)]);
 }
@@ -73,7 +73,7 @@ void write_layer_norm(NodeWriter& n) {
   const bool extra = n.wants(1) || n.wants(2);
   if (!a.rms && n.has(1) && n.model().need_opset(17)) {
     std::vector<Attribute> attributes{{"axis", a.axis}, {"epsilon", a.epsilon}, {"stash_type", type_code(a.stash)}};
-    const auto out = n.ops("LayerNormalization", {n.in(0), n.in(1), n.in(2)}, extra ? 3 : 1, std::move(attributes));
+    const auto out = n.ops("LayerNormalization", {n.in(0), n.in(1), n.in(2)}, extra ? 3 : 1, attributes);
     for (int i = 0; i < n.outputs(); ++i)
       if (n.wants(i)) n.bind(i, out[static_cast<size_t>(i)]);
     return;
@@ -181,7 +181,7 @@ void write_loss(NodeWriter& n) {
   if (a.has_ignore_index) attributes.emplace_back("ignore_index", a.ignore_index);
   const bool cross = n.node().op == Op::kCrossEntropyLoss;
   const auto out = n.ops(cross ? "SoftmaxCrossEntropyLoss" : "NegativeLogLikelihoodLoss", n.all_in(),
-                         n.wants(1) ? 2 : 1, std::move(attributes));
+                         n.wants(1) ? 2 : 1, attributes);
   n.bind(0, out[0]);
   if (n.wants(1)) n.bind(1, out[1]);
 }
@@ -190,7 +190,7 @@ void write_dropout(NodeWriter& n) {
   const auto& a = n.attrs<RandomAttrs>();
   std::vector<Attribute> attributes;
   if (a.seeded) attributes.emplace_back("seed", static_cast<int64_t>(a.seed));
-  const auto out = n.ops("Dropout", n.all_in(), n.wants(1) ? 2 : 1, std::move(attributes));
+  const auto out = n.ops("Dropout", n.all_in(), n.wants(1) ? 2 : 1, attributes);
   n.bind(0, out[0]);
   if (n.wants(1)) n.bind(1, out[1]);
 }

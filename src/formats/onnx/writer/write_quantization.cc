@@ -82,7 +82,7 @@ void write_quantize_linear(NodeWriter& n) {
     }
   }
   if (!a.saturate && n.model().need_opset(19)) attributes.emplace_back("saturate", false);
-  Name y = n.op("QuantizeLinear", in, std::move(attributes));
+  Name y = n.op("QuantizeLinear", in, attributes);
   if (a.quant_min != a.quant_max && (a.quant_min > int_min(a.to) || a.quant_max < int_max(a.to)))
     y = n.clip(y, a.to, static_cast<double>(a.quant_min), static_cast<double>(a.quant_max));
   n.bind_raw(0, y);
@@ -98,7 +98,7 @@ void write_dequantize_linear(NodeWriter& n) {
     in[1] = n.cast(in[1], DType::kF32);
     made = DType::kF32;
   }
-  const Name y = n.op("DequantizeLinear", in, std::move(attributes));
+  const Name y = n.op("DequantizeLinear", in, attributes);
   n.bind_raw(0, made == a.to ? y : n.cast(y, a.to));
 }
 

@@ -61,7 +61,7 @@ void write_recurrent(NodeWriter& n) {
   }
   if (n.has(4) && n.dtype(4) != DType::kI32) in[4] = n.cast(in[4], DType::kI32);
   const char* const op = a.cell == Cell::kRnn ? "RNN" : a.cell == Cell::kGru ? "GRU" : "LSTM";
-  auto out = n.ops(op, in, static_cast<size_t>(n.outputs()), std::move(attributes));
+  auto out = n.ops(op, in, static_cast<size_t>(n.outputs()), attributes);
   if (turn) {
     out[0] = n.transpose(out[0], {2, 0, 1, 3});
     for (size_t i = 1; i < out.size(); ++i) out[i] = n.transpose(out[i], states);
@@ -150,7 +150,7 @@ class SequenceLstm {
     const auto out = n_.ops("LSTM",
                             {x, all(&Direction::w), all(&Direction::r), all(&Direction::b), kNoName, all(&Direction::h),
                              all(&Direction::c), all(&Direction::p)},
-                            3, std::move(attributes));
+                            3, attributes);
     bind_sequence(out[0]);
     int at = a_.bidirectional && !a_.merge_outputs ? 2 : 1;
     for (size_t d = 0; d < directions.size(); ++d)

@@ -73,7 +73,7 @@ void write_resize(NodeWriter& n) {
     sizes = n.i64(full);
   }
   if (scales != kNoName && n.dtype(2) != DType::kF32) scales = n.cast(scales, DType::kF32);
-  n.bind(0, n.op("Resize", {n.in(0, order), n.in(1), scales, sizes}, std::move(attributes)), order);
+  n.bind(0, n.op("Resize", {n.in(0, order), n.in(1), scales, sizes}, attributes), order);
 }
 
 void write_sample(NodeWriter& n) {

@@ -26,7 +26,7 @@ void write_reshape(NodeWriter& n) {
   const bool any_order = !zeros && n.channels_first_at_hand(0) && n.type(0).ranked &&
                          formats::moves_nothing(n.type(0).shape, to_channels_first(n.rank(0)));
   const Order order = any_order ? Order::kChannelsFirst : Order::kAsIs;
-  n.bind_raw(0, n.op("Reshape", {n.raw(0, order), n.in_i64(1)}, std::move(attributes)));
+  n.bind_raw(0, n.op("Reshape", {n.raw(0, order), n.in_i64(1)}, attributes));
 }
 
 /// The axes of input 1, dimensions of a value of `rank` that lie between its first and its last, in the channels-first
@@ -160,7 +160,7 @@ void write_split(NodeWriter& n) {
     else if (n.model().need_opset(18))
       attributes.emplace_back("num_outputs", int64_t{n.outputs()});
   }
-  const auto out = n.ops("Split", in, static_cast<size_t>(n.outputs()), std::move(attributes));
+  const auto out = n.ops("Split", in, static_cast<size_t>(n.outputs()), attributes);
   for (int i = 0; i < n.outputs(); ++i) n.bind_raw(i, out[static_cast<size_t>(i)], order);
 }
 
@@ -250,7 +250,7 @@ void write_shape_of(NodeWriter& n) {
   } else if (part && n.model().need_opset(15)) {
     std::vector<Attribute> attributes{{"start", a.start}};
     if (a.end != INT64_MAX) attributes.emplace_back("end", a.end);
-    y = n.op("Shape", {n.raw(0)}, std::move(attributes));
+    y = n.op("Shape", {n.raw(0)}, attributes);
   } else {
     y = n.op("Shape", {n.raw(0)});
     if (part) y = n.slice(y, a.start, a.end, 0);

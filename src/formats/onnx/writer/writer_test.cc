@@ -65,7 +65,7 @@ struct TestModel {
   ValueId constant(const std::string& name, Tensor t) { return builder().constant(name, std::move(t)); }
   ValueId i64(std::vector<int64_t> v) { return builder().i64(v); }
   ValueId add(Op op, AttrsPtr attrs, std::vector<ValueId> in) {
-    auto r = builder().op(op, std::move(attrs), std::move(in));
+    auto r = builder().op(op, std::move(attrs), in);
     EXPECT_TRUE(r.ok()) << (r.ok() ? "" : r.error().message());
     return r.ok() ? *r : kNoValue;
   }

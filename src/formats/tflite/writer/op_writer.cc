@@ -158,7 +158,7 @@ bool OpWriter::emit_all(Code code, IntList in, OperatorOptions options) {
     outs.push_back(s_.add_tensor({.dtype = dtype, .quant = quant}));
     if (wants(i)) s_.bind(out_id(i), outs.back());
   }
-  s_.add_to(code, in, std::move(outs), std::move(options));
+  s_.add_to(code, in, outs, std::move(options));
   return true;
 }
 
