@@ -35,6 +35,14 @@ Extents part(const Extents& x, int64_t begin, int64_t end) {
   return {x.begin() + begin, x.begin() + end};
 }
 
+/// The entry at a position, of which negative ones count from the end; nullopt where there is none.
+std::optional<Extents> element(const Extents& x, int64_t at) {
+  const auto n = static_cast<int64_t>(x.size());
+  if (at < 0) at += n;
+  if (at < 0 || at >= n) return std::nullopt;
+  return Extents{x[static_cast<size_t>(at)]};
+}
+
 /// The only number of a list; nullopt for another list.
 std::optional<int64_t> number(const std::optional<Extents>& list) {
   return list && list->size() == 1 && (*list)[0].is_literal() ? std::optional((*list)[0].number) : std::nullopt;
@@ -263,7 +271,7 @@ std::optional<Extents> ExtentFlow::list_of_strided_slice(const Node& n) const {
   const auto begin = number(list(n.inputs[1])), end = number(list(n.inputs[2]));
   if (!x || !begin || !end || number(list(n.inputs[3])) != 1 || a.ellipsis_mask || a.new_axis_mask || a.offset)
     return std::nullopt;
-  if (a.shrink_axis_mask & 1) return part(*x, *begin, *begin == -1 ? INT64_MAX : *begin + 1);
+  if (a.shrink_axis_mask & 1) return element(*x, *begin);
   return part(*x, a.begin_mask & 1 ? 0 : *begin, a.end_mask & 1 ? INT64_MAX : *end);
 }
 
@@ -271,12 +279,11 @@ std::optional<Extents> ExtentFlow::list_of_gather(const Node& n) const {
   const auto& a = static_cast<const GatherAttrs&>(*n.attrs);
   const auto x = list(n.inputs[0]), indices = n.inputs.size() > 1 ? literals(constant(n.inputs[1])) : std::nullopt;
   if (!x || !indices || a.batch_dims != 0 || graph_.value(n.inputs[0]).type.shape.rank() != 1) return std::nullopt;
-  const auto count = static_cast<int64_t>(x->size());
   Extents made;
   for (const Extent& index : *indices) {
-    const int64_t i = index.number < 0 && a.negative ? index.number + count : index.number;
-    if (i < 0 || i >= count) return std::nullopt;
-    made.push_back((*x)[static_cast<size_t>(i)]);
+    const auto one = index.number < 0 && !a.negative ? std::nullopt : element(*x, index.number);
+    if (!one) return std::nullopt;
+    made.push_back(one->front());
   }
   return made;
 }
