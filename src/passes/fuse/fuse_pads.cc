@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <vector>
 
 #include "ops/conv/conv.h"
 #include "ops/conv/geometry.h"
 #include "ops/core/op.h"
+#include "ops/pool/pool.h"
 #include "ops/shape/shape.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
@@ -24,6 +26,18 @@ bool pads_with_zeros(const Graph& g, const Node& pad) {
   const Tensor* value = g.value(pad.inputs[2]).constant.get();
   return value && value->dtype() == x.dtype && value->elements() == 1 &&
          get_double(*value, 0) == (x.quant ? x.quant->zero_point() : 0);
+}
+
+/// True if a Pad adds what is no greater than any element: the least finite number or less, of integers the least one.
+bool pads_with_least(const Graph& g, const Node& pad) {
+  if (static_cast<const PadAttrs&>(*pad.attrs).mode != PadAttrs::Mode::kConstant) return false;
+  const ValueType &x = g.value(pad.inputs[0]).type, &y = g.value(pad.outputs[0]).type;
+  if (x.dtype != y.dtype || pad.inputs.size() < 3 || pad.inputs[2] == kNoValue) return false;
+  if (x.quant || y.quant ? !same_per_tensor(x.quant, y.quant) : x.dtype != DType::kF32) return false;
+  const Tensor* value = g.value(pad.inputs[2]).constant.get();
+  if (!value || value->dtype() != x.dtype || value->elements() != 1) return false;
+  const double least = x.quant ? static_cast<double>(int_min(x.dtype)) : std::numeric_limits<float>::lowest();
+  return get_double(*value, 0) <= least;
 }
 
 /// Elements that a Pad of `rank` dimensions adds: at the begin of each dimension, then at the ends. nullopt if they are
@@ -78,6 +92,54 @@ AttrsPtr with_border(const ConvAttrs& conv, const ValueType& filter, const std::
     after += border[i + rank];
   }
   return make_attrs<ConvAttrs>(fused);
+}
+
+/// A convolution with the Pad with zeros before it.
+AttrsPtr padded_conv(const Graph& g, const Node& pad, const Node& n) {
+  const ValueType& y = g.value(n.inputs[0]).type;
+  if (!y.ranked || !pads_with_zeros(g, pad)) return nullptr;
+  const auto added = border(g, pad, y.shape.rank());
+  return added ? with_border(static_cast<const ConvAttrs&>(*n.attrs), g.value(n.inputs[1]).type, *added) : nullptr;
+}
+
+/// The attributes of the pool with the border added to its padding; nullptr if they can't express it. Each window of
+/// the result still sees an element of the image.
+AttrsPtr with_border(const PoolAttrs& pool, const std::vector<int64_t>& border) {
+  if (pool.auto_pad != AutoPad::kExplicit && pool.auto_pad != AutoPad::kValid) return nullptr;
+  const size_t rank = border.size() / 2, first = pool.layout == Layout::kChannelsLast ? 1 : 2;
+  if (rank < 3 || pool.global || pool.ceil_mode || pool.kernel.size() != rank - 2) return nullptr;
+  PoolAttrs fused = pool;
+  if (pool.auto_pad == AutoPad::kValid || pool.pads.empty()) fused.pads.assign(2 * (rank - 2), 0);
+  if (fused.pads.size() != 2 * (rank - 2)) return nullptr;
+  fused.auto_pad = AutoPad::kExplicit;
+  for (size_t i = 0; i < rank; ++i) {
+    if (border[i] == 0 && border[i + rank] == 0) continue;
+    if (i < first || i >= first + rank - 2) return nullptr;
+    const size_t d = i - first;
+    int64_t &before = fused.pads[d], &after = fused.pads[d + rank - 2];
+    if (before < 0 || after < 0 || (d < pool.dilations.size() && pool.dilations[d] != 1)) return nullptr;
+    before += border[i];
+    after += border[i + rank];
+    if (before >= pool.kernel[d] || after >= pool.kernel[d]) return nullptr;
+  }
+  return make_attrs<PoolAttrs>(fused);
+}
+
+/// A pool with the Pad before it: of maxima one with the least value, of averages one with zeros, which count.
+AttrsPtr padded_pool(const Graph& g, const Node& pad, const Node& n) {
+  const auto& a = static_cast<const PoolAttrs&>(*n.attrs);
+  const ValueType& y = g.value(n.inputs[0]).type;
+  if (!y.ranked || (n.outputs.size() > 1 && n.outputs[1] != kNoValue)) return nullptr;
+  const bool average = a.kind == PoolKind::kAverage;
+  if (average ? y.quant || !pads_with_zeros(g, pad) : a.kind != PoolKind::kMax || !pads_with_least(g, pad))
+    return nullptr;
+  PoolAttrs counted = a;
+  if (average && !a.count_include_pad) {
+    if (std::ranges::any_of(a.pads, [](int64_t p) { return p != 0; })) return nullptr;
+    counted.count_include_pad = true;
+  }
+  const auto added = border(g, pad, y.shape.rank());
+  return added ? with_border(counted, *added) : nullptr;
 }
 
 /// The dimension of y for each of x where y has the same ones but for extents of 1, which have none (-1); nullopt where
@@ -170,12 +232,10 @@ void fuse_pads(Graph& graph) {
   for (Node& n : graph.nodes)
     if (n.op == Op::kConv) reshaped.fold(n);
   fuse_into_producers(graph, [&](const Node& before, const Node& n) -> std::optional<Node> {
-    if (before.op != Op::kPad || n.op != Op::kConv) return std::nullopt;
-    const ValueType& y = graph.value(n.inputs[0]).type;
-    if (!y.ranked || !pads_with_zeros(graph, before)) return std::nullopt;
-    const auto added = border(graph, before, y.shape.rank());
-    AttrsPtr attrs =
-        added ? with_border(static_cast<const ConvAttrs&>(*n.attrs), graph.value(n.inputs[1]).type, *added) : nullptr;
+    if (before.op != Op::kPad) return std::nullopt;
+    AttrsPtr attrs = n.op == Op::kConv   ? padded_conv(graph, before, n)
+                     : n.op == Op::kPool ? padded_pool(graph, before, n)
+                                         : nullptr;
     if (!attrs) return std::nullopt;
     Node fused = n;
     fused.attrs = std::move(attrs);

@@ -1,11 +1,14 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "ops/conv/conv.h"
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
+#include "ops/pool/pool.h"
 #include "ops/shape/shape.h"
 #include "runtime/model_access.h"
 #include "smelt/model.h"
@@ -162,6 +165,84 @@ TEST(FusePads, BeforeAReshapeThatAddsADimension) {
 TEST(FusePads, MoreThanTheFilterSeesStays) {
   ASSERT_TRUE(run_lines(false, {0, 0, 17, 0, 0, 0}, 1, false, false).ok());
   ASSERT_TRUE(run_lines(false, {0, 0, 0, 16, 0, 0}, 1, false, true).ok());
+}
+
+/// A Pad of rows and columns by `pads` and a pool of 3 x 3.
+struct PoolCase {
+  PoolKind kind = PoolKind::kMax;
+  bool quantized = false, channels_last = false, ceil_mode = false;
+  double value = -std::numeric_limits<double>::infinity();
+  std::vector<int64_t> pads = {1, 2, 2, 0}, pool_pads = {};
+  int64_t dilation = 1;
+};
+
+Result<Tensor> run_pool(const PoolCase& c, bool apart, bool fuses) {
+  auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const DType t = c.quantized ? DType::kI8 : DType::kF32;
+  const QuantPtr quant = c.quantized ? test::per_tensor(0.5f, 7) : QuantPtr();
+  const Shape shape = c.channels_last ? Shape{1, 8, 7, 4} : Shape{1, 4, 8, 7};
+  Tensor x = random_tensor(t, shape, -100, 100, 1);
+  x.set_quant(quant);
+  Tensor value(t, Shape{});
+  set_double(value, 0, c.value);
+  value.set_quant(quant);
+  const auto integers = [&](const std::vector<int64_t>& v) {
+    return b.constant("", Tensor::from<int64_t>(DType::kI64, {static_cast<int64_t>(v.size())}, v));
+  };
+  PoolAttrs pool;
+  pool.kind = c.kind;
+  pool.kernel = {3, 3};
+  pool.strides = {2, 2};
+  pool.dilations = {c.dilation, c.dilation};
+  pool.pads = c.pool_pads;
+  pool.ceil_mode = c.ceil_mode;
+  pool.layout = c.channels_last ? Layout::kChannelsLast : Layout::kChannelsFirst;
+  const std::vector<int64_t> axes = c.channels_last ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{2, 3};
+  const ValueId padded = b.value("", {}), y = b.value("", {});
+  b.graph().values[static_cast<size_t>(y)].type = ValueType::tensor(t);
+  b.graph().values[static_cast<size_t>(y)].type.quant = quant;
+  const ValueId in = b.input("x", ValueType::tensor(t, shape, quant));
+  SMELT_TRY(b.node_to(Op::kPad, make_attrs<PadAttrs>(), {in, integers(c.pads), b.constant("", value), integers(axes)},
+                      {padded}));
+  SMELT_TRY(b.node_to(Op::kPool, make_attrs<PoolAttrs>(pool), {padded}, {y}));
+  b.graph().outputs = {y};
+  if (apart) b.graph().outputs.push_back(padded);
+  return result_of(module, x, fuses);
+}
+
+void check_pool(const PoolCase& c, bool fuses) {
+  const auto want = run_pool(c, true, false), got = run_pool(c, false, fuses);
+  ASSERT_TRUE(want.ok()) << want.error().message();
+  ASSERT_TRUE(got.ok()) << got.error().message();
+  ASSERT_EQ(want->shape(), got->shape());
+  for (int64_t i = 0; i < want->elements(); ++i) {
+    const double a = get_double(*want, i), b = get_double(*got, i);  // both may be infinite
+    ASSERT_TRUE(a == b || std::abs(a - b) <= (c.kind == PoolKind::kMax ? 0 : 1e-4)) << i << ": " << a << ", " << b;
+  }
+}
+
+TEST(FusePads, BeforeAPoolOfMaxima) {
+  check_pool({}, true);
+  check_pool({.channels_last = true}, true);
+  check_pool({.value = std::numeric_limits<float>::lowest(), .pool_pads = {1, 0, 0, 1}}, true);
+  check_pool({.quantized = true, .channels_last = true, .value = -128}, true);
+  check_pool({.value = 0}, false);
+  check_pool({.quantized = true, .value = -127}, false);
+  check_pool({.ceil_mode = true}, false);
+  check_pool({.dilation = 2}, false);
+  check_pool({.pads = {3, 0, 0, 0}}, false);
+  check_pool({.pads = {2, 0, 0, 0}, .pool_pads = {1, 0, 0, 0}}, false);
+}
+
+TEST(FusePads, BeforeAPoolOfAverages) {
+  check_pool({.kind = PoolKind::kAverage, .value = 0}, true);
+  check_pool({.kind = PoolKind::kAverage, .channels_last = true, .value = 0}, true);
+  check_pool({.kind = PoolKind::kAverage, .value = 0, .pool_pads = {1, 0, 0, 1}}, false);
+  check_pool({.kind = PoolKind::kAverage, .value = 1}, false);
 }
 
 }  // namespace
