@@ -1,5 +1,5 @@
 // Operators that exporters decompose: GELU, SiLU, layer, RMS and group normalization, the bias of a matrix product,
-// indices that count from the end, any and all of truth values, quantization at run time.
+// indices that count from the end, any and all of truth values, quantization at run time, norms of rows.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -16,6 +16,7 @@
 #include "passes/fuse/pattern.h"
 #include "passes/fuse/pixel_shuffle.h"
 #include "passes/fuse/run_time_quantization.h"
+#include "passes/fuse/spelled_out.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
 
@@ -350,6 +351,11 @@ void recompose(Graph& graph) {
       made = run_time_quantized(in, n);
     } else if (n.op == Op::kReshape) {
       made = group_normalization(in, n);
+      if (!made) made = batched_product(in, n);
+    } else if (n.op == Op::kReduce) {
+      made = vector_norm(in, n);
+    } else if (n.op == Op::kWhere) {
+      made = parametric_relu(in, n);
     } else if (n.op == Op::kDepthSpace) {
       made = reordered_depth(in, n);
     } else if (n.op == Op::kBinary || n.op == Op::kUnary || n.op == Op::kClamp) {
@@ -359,6 +365,7 @@ void recompose(Graph& graph) {
            {softplus, gated_unit, normalization, factored_normalization, scaled_normalization, biased_product})
         if (!made && n.op == Op::kBinary) made = form(in, n);
       if (!made && n.op == Op::kBinary) made = scaled_group_norm(in, n);
+      if (!made && n.op == Op::kUnary) made = vector_norm(in, n);
     }
     if (made) in.replace(k, std::move(*made));
   }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "backends/cpu/core/kernel.h"
@@ -54,6 +55,8 @@ class ReduceF32 final : public Kernel {
         return ops_.reduce_max(row, count_);
       case Reduction::kSumSquare:
         return static_cast<float>(ops_.reduce_sum_squares(row, count_));
+      case Reduction::kL2:
+        return static_cast<float>(std::sqrt(ops_.reduce_sum_squares(row, count_)));
       default:
         return static_cast<float>(ops_.reduce_sum(row, count_) / divisor);
     }
@@ -69,7 +72,7 @@ class ReduceF32 final : public Kernel {
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_reduce_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
-  const bool squares = attrs.fn == Reduction::kSumSquare;
+  const bool squares = attrs.fn == Reduction::kSumSquare || attrs.fn == Reduction::kL2;
   if (!squares && attrs.fn != Reduction::kSum && attrs.fn != Reduction::kMean && attrs.fn != Reduction::kMax)
     return nullptr;
   if (attrs.accumulate != DType::kInvalid && attrs.accumulate != DType::kF32) return nullptr;

@@ -6,12 +6,13 @@ namespace smelt {
 namespace {
 using namespace smelt::test;
 
-TEST(ReduceF32, SumsOfSquares) {
-  for (const int64_t n : {1, 5, 33, 1500}) {
-    auto attrs = std::make_shared<ReduceAttrs>();
-    attrs->fn = Reduction::kSumSquare;
-    check_on_cpu({Cat("n ", n), Op::kReduce, attrs, {f32({3, 2, n}), i64({-1})}, {1}}, "reduce_f32");
-  }
+TEST(ReduceF32, SumsOfSquaresAndTheirRoots) {
+  for (const Reduction fn : {Reduction::kSumSquare, Reduction::kL2})
+    for (const int64_t n : {1, 5, 33, 1500}) {
+      auto attrs = std::make_shared<ReduceAttrs>();
+      attrs->fn = fn;
+      check_on_cpu({Cat("n ", n), Op::kReduce, attrs, {f32({3, 2, n}), i64({-1})}, {1}}, "reduce_f32");
+    }
 }
 
 TEST(ReduceF32, FunctionsAndAxes) {

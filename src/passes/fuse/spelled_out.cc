@@ -1,0 +1,98 @@
+// Operators that a format without them spells as several.
+#include "passes/fuse/spelled_out.h"
+
+#include "ops/core/op.h"
+#include "ops/matmul/matmul.h"
+#include "ops/reduce/reduce.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+/// The Binary that makes a value, whatever its element type, without activation or factor.
+const BinaryAttrs* plain_binary(const Pattern& in, const Node* n) {
+  const auto* a = n ? static_cast<const BinaryAttrs*>(n->attrs.get()) : nullptr;
+  return a && a->act.kind == ActKind::kNone && a->alpha == 1 && in.is_f32(n->inputs[0]) ? a : nullptr;
+}
+
+/// True if a reduction is over the last of two or more dimensions, or the only one, of float32 values.
+bool is_over_last(const Pattern& in, const Node& n) {
+  const auto& a = static_cast<const ReduceAttrs&>(*n.attrs);
+  if (n.inputs.size() < 2 || !in.is_f32(n.inputs[0]) || a.accumulate != DType::kInvalid) return false;
+  const Tensor* axes = in.constant(n.inputs[1]);
+  if (!axes || axes->elements() != 1) return false;
+  const int64_t axis = get_int(*axes, 0);
+  return axis == -1 || axis == in.type(n.inputs[0]).shape.rank() - 1;
+}
+
+Node reduced(const Node& n, const Node& reduce, ValueId x, Reduction fn, const char* origin) {
+  ReduceAttrs a = static_cast<const ReduceAttrs&>(*reduce.attrs);
+  a.fn = fn;
+  std::vector<ValueId> inputs = reduce.inputs;
+  inputs[0] = x;
+  return remade(n, Op::kReduce, make_attrs<ReduceAttrs>(a), std::move(inputs), origin);
+}
+
+/// What an operand [rows, M, N] of a product was reshaped from, [B, H, M, N]; kNoValue if it was not.
+ValueId unflattened(const Pattern& in, ValueId id, int64_t b, int64_t h) {
+  const Node* reshape = in.producer(id, Op::kReshape);
+  if (!reshape || !in.is_f32(reshape->inputs[0])) return kNoValue;
+  const Shape &from = in.type(reshape->inputs[0]).shape, &to = in.type(id).shape;
+  const bool joins = from.is_static() && to.is_static() && from.rank() == 4 && to.rank() == 3 && from[0] == b &&
+                     from[1] == h && from[2] == to[1] && from[3] == to[2];
+  return joins ? reshape->inputs[0] : kNoValue;
+}
+
+}  // namespace
+
+std::optional<Node> parametric_relu(const Pattern& in, const Node& n) {
+  const Node* test = in.producer(n.inputs[0], Op::kBinary);
+  const BinaryAttrs* a = plain_binary(in, test);
+  if (!a || !in.has_one_use(n.inputs[0]) || in.scalar(test->inputs[1], test->inputs[0]) != 0) return std::nullopt;
+  const bool below = a->fn == Binary::kLess || a->fn == Binary::kLessEqual;
+  if (!below && a->fn != Binary::kGreater && a->fn != Binary::kGreaterEqual) return std::nullopt;
+  const ValueId x = test->inputs[0], negative = n.inputs[below ? 1 : 2], positive = n.inputs[below ? 2 : 1];
+  const Node* product = in.binary(negative, Binary::kMul);
+  if (positive != x || !product || !in.has_one_use(negative)) return std::nullopt;
+  const size_t i = product->inputs[0] == x ? 1 : 0;
+  const ValueId slope = product->inputs[i];
+  const Tensor* c = in.constant(slope);
+  const Shape &from = in.type(x).shape, &to = in.type(n.outputs[0]).shape;
+  if (product->inputs[1 - i] != x || !c || c->quant() || c->dtype() != DType::kF32 || c->rank() > from.rank())
+    return std::nullopt;
+  if (c->elements() != 1 && !(from.is_static() && from == to)) return std::nullopt;
+  return remade(n, Op::kBinary, make_attrs<BinaryAttrs>(Binary::kPRelu), {x, slope}, "Less+Mul+Where");
+}
+
+std::optional<Node> vector_norm(const Pattern& in, const Node& n) {
+  if (n.op == Op::kUnary) {
+    const Node* root = in.unary(n.outputs[0], Unary::kSqrt);
+    const Node* sum = root && in.has_one_use(root->inputs[0]) ? in.producer(root->inputs[0], Op::kReduce) : nullptr;
+    const bool squares = sum && static_cast<const ReduceAttrs&>(*sum->attrs).fn == Reduction::kSumSquare;
+    if (!squares || !is_over_last(in, *sum)) return std::nullopt;
+    return reduced(n, *sum, sum->inputs[0], Reduction::kL2, "ReduceSum+Sqrt");
+  }
+  if (static_cast<const ReduceAttrs&>(*n.attrs).fn != Reduction::kSum || !is_over_last(in, n)) return std::nullopt;
+  const ValueId squares = n.inputs[0];
+  const Node* square = in.unary(squares, Unary::kSquare);
+  const Node* product = in.binary(squares, Binary::kMul);
+  if (!in.has_one_use(squares) || (!square && !(product && product->inputs[0] == product->inputs[1])))
+    return std::nullopt;
+  return reduced(n, n, (square ? square : product)->inputs[0], Reduction::kSumSquare, "Mul+ReduceSum");
+}
+
+std::optional<Node> batched_product(const Pattern& in, const Node& n) {
+  const Node* product = in.producer(n.inputs[0], Op::kMatMul);
+  if (!product || product->inputs.size() != 2 || !in.has_one_use(n.inputs[0])) return std::nullopt;
+  const auto& a = static_cast<const MatMulAttrs&>(*product->attrs);
+  const Shape &flat = in.type(n.inputs[0]).shape, &y = in.type(n.outputs[0]).shape;
+  if (a.trans_batch_a || a.trans_batch_b || a.flatten_a || a.row_block != 0 || a.dynamic_quant || y.rank() != 4 ||
+      flat.rank() != 3 || !y.is_static() || !flat.is_static() || y[2] != flat[1] || y[3] != flat[2])
+    return std::nullopt;
+  const ValueId left = unflattened(in, product->inputs[0], y[0], y[1]);
+  const ValueId right = unflattened(in, product->inputs[1], y[0], y[1]);
+  if (left == kNoValue || right == kNoValue) return std::nullopt;
+  return remade(n, Op::kMatMul, product->attrs, {left, right}, "Reshape+MatMul+Reshape");
+}
+
+}  // namespace smelt

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <optional>
+
+#include "passes/fuse/pattern.h"
+
+namespace smelt {
+
+/// The Where `n` over x < 0 as x with slopes for what is negative.
+std::optional<Node> parametric_relu(const Pattern& in, const Node& n);
+/// The sum of squares over the last dimension, or its root, as one reduction.
+std::optional<Node> vector_norm(const Pattern& in, const Node& n);
+/// The Reshape `n` of a product of [B * H, M, K] and [B * H, K, N] as the product of [B, H, M, K] and [B, H, K, N],
+/// from which its operands are reshaped.
+std::optional<Node> batched_product(const Pattern& in, const Node& n);
+
+}  // namespace smelt

@@ -1,0 +1,87 @@
+#include <gtest/gtest.h>
+
+#include "tests/support/exporter_forms.h"
+
+namespace smelt {
+namespace {
+using test::check_fused;
+using test::Forms;
+using test::kRowsOf24;
+
+ValueId where(Forms& f, ValueId condition, ValueId a, ValueId b) {
+  return f.op(Op::kWhere, make_attrs<NoAttrs>(), {condition, a, b});
+}
+
+ValueId sum(Forms& f, ValueId x, int64_t axis) {
+  ReduceAttrs a;
+  a.keep_dims = true;
+  return f.op(Op::kReduce, make_attrs<ReduceAttrs>(a), {x, f.b.i64({axis})});
+}
+
+TEST(SpelledOut, SlopesOfWhatIsNegative) {
+  check_fused(
+      kRowsOf24,
+      [](Forms& f, ValueId x) { return where(f, f.binary(Binary::kLess, x, 0.0), f.mul(x, f.weights({24})), x); },
+      {"Binary"});
+  check_fused(
+      kRowsOf24,
+      [](Forms& f, ValueId x) { return where(f, f.binary(Binary::kGreater, x, 0.0), x, f.mul(f.weights({}), x)); },
+      {"Binary"});
+  const std::vector<std::string> apart{"Binary", "Binary", "Where"};
+  check_fused(
+      kRowsOf24,  // the other sign
+      [](Forms& f, ValueId x) { return where(f, f.binary(Binary::kGreater, x, 0.0), f.mul(x, f.weights({24})), x); },
+      apart);
+  check_fused(
+      kRowsOf24,  // another bound
+      [](Forms& f, ValueId x) { return where(f, f.binary(Binary::kLess, x, 1.0), f.mul(x, f.weights({24})), x); },
+      apart);
+  check_fused(
+      {5, 24},  // the slopes enlarge x
+      [](Forms& f, ValueId x) {
+        return where(f, f.binary(Binary::kLess, x, 0.0), f.mul(x, f.weights({2, 5, 24})), x);
+      },
+      apart);
+}
+
+TEST(SpelledOut, NormsOfRows) {
+  check_fused(kRowsOf24, [](Forms& f, ValueId x) { return f.unary(Unary::kSqrt, sum(f, f.mul(x, x), -1)); },
+              {"Reduce"});
+  check_fused(kRowsOf24, [](Forms& f, ValueId x) { return sum(f, f.unary(Unary::kSquare, x), 2); }, {"Reduce"});
+  check_fused(kRowsOf24, [](Forms& f, ValueId x) { return f.unary(Unary::kSqrt, sum(f, f.mul(x, x), 1)); },
+              {"Binary", "Reduce", "Unary"});
+  check_fused(kRowsOf24, [](Forms& f, ValueId x) { return sum(f, f.mul(x, f.add(x, 1)), -1); },
+              {"Binary", "Binary", "Reduce"});
+  check_fused(kRowsOf24,  // the sum is read twice
+              [](Forms& f, ValueId x) {
+                const ValueId squares = sum(f, f.mul(x, x), -1);
+                return f.binary(Binary::kDiv, f.unary(Unary::kSqrt, squares), squares);
+              },
+              {"Reduce", "Unary", "Binary"});
+}
+
+/// Attention of x, 4 heads of 8, whose products are of [batch * heads, rows, columns]; `keys` of them are joined so.
+ValueId attention(Forms& f, ValueId x, bool joined_alike) {
+  const auto heads = [&](uint32_t seed) {
+    return f.transpose(
+        f.reshape(f.matmul(x, f.b.constant("", test::random_tensor(DType::kF32, {32, 32}, -0.2, 0.2, seed))),
+                  {2, 5, 4, 8}),
+        {0, 2, 1, 3});
+  };
+  const ValueId q = f.mul(heads(3), 0.35), k = f.transpose(heads(4), {0, 1, 3, 2}), v = heads(5);
+  const ValueId keys = joined_alike ? f.reshape(k, {8, 8, 5})
+                                    : f.reshape(f.transpose(f.reshape(k, {2, 4, 8, 5}), {1, 0, 2, 3}), {8, 8, 5});
+  const ValueId scores = f.reshape(f.matmul(f.reshape(q, {8, 5, 8}), keys), {2, 4, 5, 5});
+  const ValueId weighted = f.matmul(f.reshape(f.softmax(scores), {8, 5, 5}), f.reshape(v, {8, 5, 8}));
+  return f.reshape(f.transpose(f.reshape(weighted, {2, 4, 5, 8}), {0, 2, 1, 3}), {2, 5, 32});
+}
+
+TEST(SpelledOut, ProductsOfBatchesOfHeads) {
+  check_fused({2, 5, 32}, [](Forms& f, ValueId x) { return attention(f, x, true); },
+              {"MatMul", "MatMul", "MatMul", "Attention"});
+  check_fused({2, 5, 32}, [](Forms& f, ValueId x) { return attention(f, x, false); },
+              {"MatMul", "Binary", "MatMul", "MatMul", "MatMul", "Softmax", "MatMul"});
+}
+
+}  // namespace
+}  // namespace smelt
