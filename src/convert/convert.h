@@ -40,7 +40,8 @@ void decompose_for(Module& module, const formats::Writer& writer, const formats:
 /// types. Inputs and outputs of graphs keep their types.
 void type_integers(Module& module);
 
-/// Makes quantized uint8 values int8 with zero points 128 less. Inputs and outputs of graphs keep their types.
+/// Makes quantized uint8 values int8 with zero points 128 less, unless all are uint8 and some weights have zero points,
+/// which int8 weights lack. Inputs and outputs of graphs keep their types.
 void make_int8(Module& module);
 
 /// Replaces support vector machines by their kernel's values and linear models of those. Probabilities of more than 64

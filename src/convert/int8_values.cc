@@ -39,9 +39,11 @@ Node quantize(const Node& place, ValueId from, ValueId to) {
 /// Gives the integers of QuantizeLinear and DequantizeLinear the parameters of these as their type.
 class QuantTyping {
  public:
-  explicit QuantTyping(Graph& g) : g_(g) {}
+  /// `entry`: the graph of a method, whose inputs and outputs may get parameters as well.
+  QuantTyping(Graph& g, bool entry) : g_(g), entry_(entry) {}
 
   void run() {
+    if (entry_) type_inputs();
     std::vector<Node> nodes;
     std::swap(nodes, g_.nodes);
     for (Node& n : nodes) {
@@ -51,11 +53,75 @@ class QuantTyping {
     }
     for (ValueId& id : g_.outputs)
       if (const auto at = same_.find(id); at != same_.end()) id = at->second;
+    if (entry_) type_outputs();
     remove_dead_nodes(g_);
   }
 
  private:
   const ValueType& type(ValueId id) const { return g_.value(id).type; }
+
+  /// Parameters of a DequantizeLinear or QuantizeLinear whose integers are `raw`; null if these can't have them.
+  QuantPtr parameters(const Node& n, ValueId raw, ValueId real) const {
+    const QuantPtr q = formats::linear_quant({g_, n});
+    const bool fit = is_per_tensor(q) && std::isnormal(q->scale()) && q->scale() > 0 && is_8bit(type(raw).dtype) &&
+                     !type(raw).quant && !g_.value(raw).constant && type(real).dtype == DType::kF32 &&
+                     !type(real).quant && !static_cast<const QuantizeLinearAttrs&>(*n.attrs).reciprocal;
+    return fit ? q : nullptr;
+  }
+
+  /// The parameters that all readers of an 8-bit value dequantize it by, some of them behind nodes that move it. Null
+  /// if it has other readers or several parameters.
+  QuantPtr read_by(ValueId raw, const std::map<ValueId, std::vector<const Node*>>& readers, int depth = 0) const {
+    constexpr int kMostMoves = 16;
+    if (depth > kMostMoves || std::ranges::count(g_.outputs, raw) > 0) return nullptr;
+    const auto at = readers.find(raw);
+    QuantPtr all;
+    for (const Node* n : at == readers.end() ? std::vector<const Node*>{} : at->second) {
+      if (n->outputs.size() != 1 || n->outputs[0] == kNoValue || n->inputs[0] != raw) return nullptr;
+      const ValueId y = n->outputs[0];
+      QuantPtr q;
+      if (n->op == Op::kDequantizeLinear)
+        q = parameters(*n, raw, y);
+      else if (n->op == Op::kBitCast && type(y).dtype == type(raw).dtype && is_per_tensor(type(y).quant))
+        q = type(y).quant;
+      else if (n->op != Op::kConcat && keeps_quant_params(*n))
+        q = read_by(y, readers, depth + 1);
+      if (!q || (all && !same_quant_params(all, q))) return nullptr;
+      all = q;
+    }
+    return all;
+  }
+
+  /// Gives inputs of 8-bit integers that nodes read as real values of one scale that scale.
+  void type_inputs() {
+    std::map<ValueId, std::vector<const Node*>> readers;
+    for (const Node& n : g_.nodes)
+      for (const ValueId id : n.inputs)
+        if (id != kNoValue) readers[id].push_back(&n);
+    for (ValueId& id : g_.inputs) {
+      if (id == kNoValue || !is_8bit(type(id).dtype) || type(id).quant || g_.value(id).constant) continue;
+      if (const QuantPtr q = read_by(id, readers)) id = take_name(id, add_typed(id, q));
+    }
+  }
+
+  /// Makes outputs of integers that have a typed form that form.
+  void type_outputs() {
+    for (ValueId& id : g_.outputs) {
+      const auto known = typed_.find(id);
+      if (known == typed_.end() || known->second.size() != 1) continue;
+      if (std::ranges::count(g_.inputs, id) > 0 || std::ranges::count(g_.outputs, id) > 1) continue;
+      // A value that is an output already keeps its name.
+      if (std::ranges::count(g_.outputs, known->second[0]) == 0) id = take_name(id, known->second[0]);
+    }
+  }
+
+  /// Gives a value the name and the names of dimensions of another.
+  ValueId take_name(ValueId from, ValueId to) {
+    g_.value(to).name = std::exchange(g_.value(from).name, {});
+    g_.value(to).dim_names = g_.value(from).dim_names;
+    g_.value(to).bound = g_.value(from).bound;
+    return to;
+  }
 
   bool rewrite(const Node& n) {
     if (n.inputs.empty() || n.outputs.size() != 1 || n.inputs[0] == kNoValue || n.outputs[0] == kNoValue) return false;
@@ -65,11 +131,8 @@ class QuantTyping {
     if (n.op != Op::kQuantizeLinear && n.op != Op::kDequantizeLinear) return false;
     const bool quantizes = n.op == Op::kQuantizeLinear;
     const ValueId raw = quantizes ? y : x, real = quantizes ? x : y;
-    const QuantPtr q = formats::linear_quant({g_, n});
-    if (!is_per_tensor(q) || !std::isnormal(q->scale()) || q->scale() < 0 || !is_8bit(type(raw).dtype) ||
-        type(raw).quant || g_.value(raw).constant || type(real).dtype != DType::kF32 || type(real).quant ||
-        static_cast<const QuantizeLinearAttrs&>(*n.attrs).reciprocal)
-      return false;
+    const QuantPtr q = parameters(n, raw, real);
+    if (!q) return false;
     if (quantizes) {
       const ValueId typed = add_typed(raw, q);
       g_.nodes.push_back(quantize(n, x, typed));
@@ -147,6 +210,7 @@ class QuantTyping {
   }
 
   Graph& g_;
+  bool entry_;
   std::map<ValueId, std::vector<ValueId>> typed_;  ///< by integers: the same with parameters
   std::map<ValueId, ValueId> same_;                ///< what a value is replaced by
 };
@@ -230,10 +294,14 @@ class Int8Values {
 }  // namespace
 
 void type_integers(Module& module) {
-  for (Graph& graph : module.graphs) QuantTyping(graph).run();
+  for (size_t i = 0; i < module.graphs.size(); ++i)
+    QuantTyping(module.graphs[i],
+                std::ranges::any_of(module.methods, [&](const Method& m) { return m.graph == static_cast<int>(i); }))
+        .run();
 }
 
 void make_int8(Module& module) {
+  if (formats::has_shifted_uint8_weights(module)) return;
   for (Graph& graph : module.graphs) Int8Values(graph).run();
 }
 

@@ -13,6 +13,7 @@
 #include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/pool/pool.h"
+#include "ops/shape/shape.h"
 #include "tests/support/written_model.h"
 
 namespace smelt {
@@ -157,6 +158,72 @@ TEST(Int8Values, ConstantsMoveWithTheirZeroPoint) {
   ASSERT_TRUE(moved.constant);
   EXPECT_EQ(test::values(*moved.constant), (std::vector<double>{-128, 0, 127}));
   EXPECT_EQ(moved.type.quant->zero_point(), 0);
+}
+
+/// A convolution of uint8 values with uint8 weights of that zero point.
+std::shared_ptr<Module> uint8_conv(int32_t weight_zero) {
+  Tensor image = test::random_tensor(DType::kU8, {1, 3, 6, 5}, 0, 255, 1);
+  image.set_quant(test::per_tensor(0.02f, 120));
+  Tensor filter = test::random_tensor(DType::kU8, {4, 3, 2, 2}, 0, 255, 2);
+  filter.set_quant(test::per_tensor(0.01f, weight_zero));
+  ValueType y = ValueType::tensor(DType::kU8);
+  y.quant = test::per_tensor(0.1f, 131);
+  return test::one_node({"conv",
+                         Op::kConv,
+                         make_attrs<ConvAttrs>(),
+                         {image, filter, test::random_tensor(DType::kI32, {4}, -500, 500, 3)},
+                         {},
+                         {y}});
+}
+
+TEST(Int8Values, Uint8WeightsWithZeroPointsStayUint8) {
+  Tensor image = test::random_tensor(DType::kU8, {1, 3, 6, 5}, 0, 255, 1);
+  image.set_quant(test::per_tensor(0.02f, 120));
+  for (const auto& [zero, kept] : {std::pair{100, DType::kU8}, {128, DType::kI8}}) {
+    const auto back = test::expect_same_written(uint8_conv(zero), {image}, "pte");
+    ASSERT_TRUE(back);
+    const Graph& graph = module_of(*back).graphs[0];
+    const auto conv = std::ranges::find(graph.nodes, Op::kConv, &Node::op);
+    ASSERT_NE(conv, graph.nodes.end());
+    EXPECT_EQ(conv->origin, "XNNConv2d");
+    for (const ValueId id : {conv->inputs[0], conv->inputs[1], conv->outputs[0]}) {
+      EXPECT_EQ(graph.value(id).type.dtype, kept);
+      EXPECT_TRUE(graph.value(id).type.quant);
+    }
+  }
+}
+
+/// An input of uint8, transposed and dequantized, its DequantizeLinear doubled with another scale by `second`.
+Module transposed_input(float second) {
+  Module module;
+  module.graphs.emplace_back().name = "main";
+  module.methods.push_back({.name = "main", .graph = 0});
+  Builder b(module, 0);
+  const ValueId x = b.input("x", ValueType::tensor(DType::kU8, Shape{1, 2, 3, 4}));
+  const auto turned = b.op(Op::kTranspose, make_attrs<TransposeAttrs>(std::vector<int64_t>{0, 3, 1, 2}), {x});
+  EXPECT_TRUE(turned.ok());
+  const ValueId zero = b.constant("", test::tensor(DType::kU8, Shape{}, {7}));
+  for (const float scale : {0.5f, second}) {
+    const auto real =
+        b.op(Op::kDequantizeLinear, linear_attrs(Op::kDequantizeLinear), {*turned, b.f32_scalar(scale), zero});
+    EXPECT_TRUE(real.ok());
+    b.graph().outputs.push_back(*real);
+  }
+  b.graph().inputs = {x};
+  convert::type_integers(module);
+  return module;
+}
+
+TEST(Int8Values, InputsThatAreReadWithOneScaleHaveIt) {
+  const Module same = transposed_input(0.5f), several = transposed_input(0.25f);
+  const Graph &typed = same.graphs[0], &untyped = several.graphs[0];
+  const Value& x = typed.value(typed.inputs[0]);
+  EXPECT_EQ(x.name, "x");
+  ASSERT_TRUE(x.type.quant);
+  EXPECT_EQ(x.type.quant->zero_point(), 7);
+  const Op expected[] = {Op::kTranspose, Op::kDequantize, Op::kDequantize};
+  EXPECT_TRUE(std::ranges::equal(typed.nodes, expected, {}, &Node::op));
+  EXPECT_FALSE(untyped.value(untyped.inputs[0]).type.quant);
 }
 
 }  // namespace

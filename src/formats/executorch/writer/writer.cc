@@ -116,7 +116,8 @@ const Writer pte_writer{.name = "pte",
                         .integer_operators = true,
                         .static_shapes = true,
                         .write_bounded = executorch::write_bounded,
-                        .int8_delegate = true};
+                        .int8_delegate = true,
+                        .explicit_padding = true};
 }  // namespace formats
 
 }  // namespace smelt

@@ -68,6 +68,9 @@ std::vector<OpCase> float_cases() {
   average.kind = PoolKind::kAverage;
   average.pads = {};
   average.layout = Layout::kChannelsLast;
+  PoolAttrs padded = max;
+  padded.kind = PoolKind::kAverage;
+  padded.count_include_pad = true;
   ReduceAttrs mean;
   mean.fn = Reduction::kMean;
   mean.keep_dims = false;
@@ -90,6 +93,7 @@ std::vector<OpCase> float_cases() {
       {"transposed", Op::kConvTranspose, make(up), {image, f32({4, 6, 3, 3}, 2), bias}},
       {"max pool", Op::kPool, make(max), {image}},
       {"average pool", Op::kPool, make(average), {image}},
+      {"padded average", Op::kPool, make(padded), {image}},
       {"mean", Op::kReduce, make(mean), {image, i64({2, 3})}},
       {"linear", Op::kMatMul, make(linear), {f32({2, 3, 4}), f32({6, 4}, 2), bias}},
       {"matmul", Op::kMatMul, make(MatMulAttrs()), {f32({3, 4}), f32({4, 6}, 2)}},

@@ -25,6 +25,7 @@ XNNDatatype datatype_of(DType dtype, const QuantPtr& quant) {
   if (!quant) return xnn_datatype_fp32;
   if (quant->kind == Quantization::Kind::kPerToken) return xnn_datatype_qdint8;
   if (quant->kind == Quantization::Kind::kPerBlock) return xnn_datatype_qbint4;
+  if (dtype == DType::kU8) return xnn_datatype_quint8;
   const bool channels = quant->kind == Quantization::Kind::kPerAxis;
   if (dtype == DType::kU4) return xnn_datatype_qcint4;
   if (dtype == DType::kI32) return channels ? xnn_datatype_qcint32 : xnn_datatype_qint32;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "ops/common/quantized_pair.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/pool/pool.h"
 #include "ops/reduce/reduce.h"
@@ -30,12 +31,12 @@ QuantPtr XnnNodeWriter::quant(int i) const {
   return v.type.quant ? v.type.quant : v.constant ? v.constant->quant() : nullptr;
 }
 
-bool XnnNodeWriter::int8(const ValueType& t) { return t.dtype == DType::kI8 && is_per_tensor(t.quant); }
+bool XnnNodeWriter::eight_bits(const ValueType& t) { return smelt::is_8bit(t.dtype) && is_per_tensor(t.quant); }
 
-bool XnnNodeWriter::all_int8(int n) const {
+bool XnnNodeWriter::all_8bit(int n) const {
   for (int i = 0; i < n; ++i)
-    if (!is_int8(i)) return false;
-  return makes_int8();
+    if (!is_8bit(i) || in_type(i).dtype != out_type().dtype) return false;
+  return makes_8bit();
 }
 
 Id XnnNodeWriter::as_real(Id x, bool real) { return real && g_.quant(x) ? g_.convert(x, DType::kF32, nullptr) : x; }
@@ -209,8 +210,8 @@ bool binary(XnnNodeWriter& w) {
   const Type type = binary_type(a.fn);
   if (type == Type::NONE || a.alpha != 1 || (a.act.kind != ActKind::kNone && !clamps(a.act))) return false;
   const bool linear = a.fn == Binary::kAdd || a.fn == Binary::kSub || a.fn == Binary::kMul;
-  const bool int8 = linear && rounds_in_integers(a.rounding) && w.all_int8(2) && !w.constant(0) && !w.constant(1) &&
-                    ratios_fit(w, a.fn);
+  const bool integers = linear && rounds_in_integers(a.rounding) && w.all_8bit(2) && !w.constant(0) && !w.constant(1) &&
+                        ratios_fit(w, a.fn);
   const int rank = w.out_type().shape.rank();
   // An image that is there with channels last only stays so; the other operand follows if it can.
   const auto follows = [&](int i) {
@@ -218,15 +219,15 @@ bool binary(XnnNodeWriter& w) {
   };
   const bool last =
       (g.only_channels_last(w.id(0)) || g.only_channels_last(w.id(1))) && rank >= 3 && follows(0) && follows(1);
-  const Id x = last ? operand_last(w, 0, rank, !int8) : w.in(0, !int8);
-  const Id y = last ? operand_last(w, 1, rank, !int8) : w.in(1, !int8);
+  const Id x = last ? operand_last(w, 0, rank, !integers) : w.in(0, !integers);
+  const Id y = last ? operand_last(w, 1, rank, !integers) : w.in(1, !integers);
   Shape s = w.out_type().shape;
   if (last) {
     s = Shape{s[0]};
     for (int d = 2; d < rank; ++d) s.push_back(w.out_type().shape[d]);
     s.push_back(w.out_type().shape[1]);
   }
-  const Id z = w.result(s, !int8);
+  const Id z = w.result(s, !integers);
   const auto table = [=](Builder& b) { return fb_xnnpack::Create_XNNNode2x1(b, x, y, z).Union(); };
   if (a.act.kind == ActKind::kNone)
     g.node(type, table);
@@ -246,10 +247,10 @@ bool softmax(XnnNodeWriter& w) {
 
 /// The mean over rows and columns.
 bool global_average(XnnNodeWriter& w, Layout layout, Rounding rounding) {
-  const bool int8 = rounds_in_integers(rounding) && w.all_int8(1);
-  const Id x = w.image(0, layout, !int8);
+  const bool integers = rounds_in_integers(rounding) && w.all_8bit(1);
+  const Id x = w.image(0, layout, !integers);
   const Shape s = w.g().shape(x);
-  const Id y = w.result(Shape{s[0], 1, 1, s[3]}, !int8);
+  const Id y = w.result(Shape{s[0], 1, 1, s[3]}, !integers);
   constexpr uint32_t kKeepDims = 0x40;
   w.g().node(Type::XNNGlobalAvgPooling2d,
              [=](Builder& b) { return fb_xnnpack::Create_XNNNode1x1(b, x, y, kKeepDims).Union(); });
@@ -268,7 +269,19 @@ bool reduce(XnnNodeWriter& w) {
   return *axes == std::vector<int64_t>{2, 3} && global_average(w, Layout::kChannelsFirst, a.rounding);
 }
 
-/// Windows that fill their padded image; averages are of unpadded images.
+/// An image of float32 with zeros around it; `pads` are those in front of rows and columns, then behind.
+Id with_zeros(XnnNodeWriter& w, Id x, const std::vector<int64_t>& pads) {
+  const Shape s = w.g().shape(x);
+  const auto n = [](int64_t v) { return static_cast<uint32_t>(v); };
+  const std::vector<uint32_t> before{0, n(pads[0]), n(pads[1]), 0}, after{0, n(pads[2]), n(pads[3]), 0};
+  const Id y = w.g().add_value(DType::kF32, Shape{s[0], s[1] + pads[0] + pads[2], s[2] + pads[1] + pads[3], s[3]});
+  w.g().node(Type::XNNStaticConstantPad, [=](Builder& b) {
+    return fb_xnnpack::CreateXNNStaticConstantPadDirect(b, &before, &after, 0, x, y).Union();
+  });
+  return y;
+}
+
+/// Windows that fill their padded image; padding of averages counts.
 bool pool(XnnNodeWriter& w) {
   const auto& a = w.attrs<PoolAttrs>();
   if (w.node().outputs.size() > 1 && w.node().outputs[1] != kNoValue) return false;
@@ -277,14 +290,15 @@ bool pool(XnnNodeWriter& w) {
   const bool average = a.kind == PoolKind::kAverage;
   if (a.global) return average && a.act.kind == ActKind::kNone && global_average(w, a.layout, a.rounding);
   // TFLite rounds ties away from 0, which means of an even number of integers have.
-  if (average && a.rounding == Rounding::kFixedDouble && w.all_int8(1) && a.kernel[0] * a.kernel[1] % 2 == 0)
+  if (average && a.rounding == Rounding::kFixedDouble && w.all_8bit(1) && a.kernel[0] * a.kernel[1] % 2 == 0)
     return false;
-  const bool int8 = !average && w.all_int8(1) && same_per_tensor(w.in_type(0).quant, w.out_type().quant);
+  const bool integers = !average && w.all_8bit(1) && same_per_tensor(w.in_type(0).quant, w.out_type().quant);
   const bool last = a.layout == Layout::kChannelsLast;
   const auto at = [&](const ValueType& t, int d) { return t.shape[last ? d + 1 : d + 2]; };
   const auto ones = [](const std::vector<int64_t>& list) { return list.empty() ? std::vector<int64_t>{1, 1} : list; };
   const auto strides = ones(a.strides), dilations = ones(a.dilations);
   std::vector<int64_t> pads(4, 0);
+  bool padded = false;
   for (int d = 0; d < 2; ++d) {
     const auto i = static_cast<size_t>(d);
     const int64_t window = (a.kernel[i] - 1) * dilations[i] + 1, x = at(w.in_type(0), d), y = at(w.out_type(), d);
@@ -297,12 +311,19 @@ bool pool(XnnNodeWriter& w) {
       pads[i + 2] = total - pads[i];
     }
     if ((x + pads[i] + pads[i + 2] - window) / strides[i] + 1 != y || pads[i] < 0 || pads[i + 2] < 0) return false;
-    if (average && (pads[i] != 0 || pads[i + 2] != 0 || dilations[i] != 1)) return false;
+    padded = padded || pads[i] != 0 || pads[i + 2] != 0;
+    const bool counts = a.count_include_pad && a.auto_pad == AutoPad::kExplicit;
+    if (average && ((padded && !counts) || dilations[i] != 1)) return false;
     if (strides[i] > window) return false;
   }
   if (a.kernel[0] * a.kernel[1] == 1) return false;
-  const Id x = w.image(0, a.layout, !int8);
-  const Id y = w.result(Shape{w.g().shape(x)[0], at(w.out_type(), 0), at(w.out_type(), 1), w.g().shape(x)[3]}, !int8);
+  Id x = w.image(0, a.layout, !integers);
+  if (average && padded) {
+    x = with_zeros(w, x, pads);
+    std::ranges::fill(pads, 0);
+  }
+  const Id y =
+      w.result(Shape{w.g().shape(x)[0], at(w.out_type(), 0), at(w.out_type(), 1), w.g().shape(x)[3]}, !integers);
   const auto kernel = a.kernel;
   const auto table = [=](Builder& b) {
     const auto n = [](int64_t v) { return static_cast<uint32_t>(v); };
@@ -337,11 +358,14 @@ bool transpose(XnnNodeWriter& w) {
 bool concat(XnnNodeWriter& w) {
   const int n = w.inputs(), rank = w.out_type().shape.rank();
   if (n < 2 || n > 5) return false;
-  bool int8 = w.all_int8(n), last = rank >= 3;
+  bool integers = w.all_8bit(n), images = rank >= 3;
+  int channels_last = 0;
   for (int i = 0; i < n; ++i) {
-    int8 = int8 && same_quant_params(w.in_type(i).quant, w.out_type().quant) && !w.constant(i);
-    last = last && w.g().only_channels_last(w.id(i));
+    integers = integers && same_quant_params(w.in_type(i).quant, w.out_type().quant) && !w.constant(i);
+    images = images && (!w.constant(i) || (!w.quant(i) && w.constant(i)->dtype() == DType::kF32));
+    channels_last += w.g().only_channels_last(w.id(i)) ? 1 : 0;
   }
+  const bool last = images && channels_last > 0 && channels_last * 2 >= n;
   int64_t axis = w.attrs<AxisAttrs>().axis;
   if (axis < 0) axis += rank;
   Shape s = w.out_type().shape;
@@ -353,8 +377,9 @@ bool concat(XnnNodeWriter& w) {
   }
   const Layout layout = last ? Layout::kChannelsFirst : Layout::kChannelsLast;
   std::vector<Id> x(5, kXnnInvalidId);
-  for (int i = 0; i < n; ++i) x[static_cast<size_t>(i)] = w.image(i, layout, !int8);
-  const Id y = w.result(s, !int8);
+  for (int i = 0; i < n; ++i)
+    x[static_cast<size_t>(i)] = last && w.constant(i) ? operand_last(w, i, rank, true) : w.image(i, layout, !integers);
+  const Id y = w.result(s, !integers);
   constexpr Type kTypes[] = {Type::XNNConcatenate2, Type::XNNConcatenate3, Type::XNNConcatenate4,
                              Type::XNNConcatenate5};
   w.g().node(kTypes[n - 2], [=](Builder& b) {
@@ -363,7 +388,7 @@ bool concat(XnnNodeWriter& w) {
   return w.out_image(y, layout);
 }
 
-/// Constant pads of one value; int8 is padded with the integer of that value.
+/// Constant pads of one value; 8-bit values are padded with the integer of it.
 bool pad(XnnNodeWriter& w) {
   const auto& a = w.attrs<PadAttrs>();
   const int rank = w.in_type(0).shape.rank();
@@ -371,7 +396,7 @@ bool pad(XnnNodeWriter& w) {
   const auto value = w.has(2) ? w.number(2) : std::optional(0.0);
   if (a.mode != PadAttrs::Mode::kConstant || !pads || !value || w.has(3)) return false;
   if (static_cast<int>(pads->size()) != 2 * rank) return false;
-  const bool int8 = w.all_int8(1) && moves(w);
+  const bool integers = w.all_8bit(1) && moves(w);
   std::vector<uint32_t> before, after;
   for (int d = 0; d < rank; ++d) {
     const auto i = static_cast<size_t>(d), n = static_cast<size_t>(rank);
@@ -380,7 +405,7 @@ bool pad(XnnNodeWriter& w) {
     before.push_back(static_cast<uint32_t>(b));
     after.push_back(static_cast<uint32_t>(e));
   }
-  const Id x = w.in(0, !int8), y = w.result(w.out_type().shape, !int8);
+  const Id x = w.in(0, !integers), y = w.result(w.out_type().shape, !integers);
   const auto fill = static_cast<float>(*value);
   w.g().node(Type::XNNStaticConstantPad, [=](Builder& b) {
     return fb_xnnpack::CreateXNNStaticConstantPadDirect(b, &before, &after, fill, x, y).Union();
@@ -393,7 +418,21 @@ bool fits(const Value& v) {
   const ValueType& t = v.type;
   if (v.constant) return t.dtype != DType::kString && t.is_static() && t.shape.elements() > 0;
   if (!t.is_static() || t.shape.rank() < 1 || t.shape.rank() > 6 || t.shape.elements() < 1) return false;
-  return t.dtype == DType::kF32 ? !t.quant : t.dtype == DType::kI8 && is_per_tensor(t.quant);
+  return t.dtype == DType::kF32 ? !t.quant : smelt::is_8bit(t.dtype) && is_per_tensor(t.quant);
+}
+
+/// True if int8 and uint8 values meet in a node, which XNNPACK has no kernels for.
+bool mixes_signs(const Graph& graph, const Node& node) {
+  DType seen = DType::kF32;
+  const auto differs = [&](ValueId id) {
+    if (id == kNoValue || graph.value(id).constant) return false;
+    const DType t = graph.value(id).type.dtype;
+    if (t == DType::kF32) return false;
+    const bool other = seen != DType::kF32 && t != seen;
+    seen = t;
+    return other;
+  };
+  return std::ranges::any_of(node.inputs, differs) || std::ranges::any_of(node.outputs, differs);
 }
 
 }  // namespace
@@ -405,6 +444,7 @@ bool write_xnn_node(XnnGraphWriter& graph, const Node& node) {
     if (id != kNoValue && !fits(graph.graph().value(id))) return false;
   for (const ValueId id : node.outputs)
     if (id != kNoValue && !fits(graph.graph().value(id))) return false;
+  if (mixes_signs(graph.graph(), node)) return false;
   switch (node.op) {
     case Op::kConv:
       return xnn_conv(w);
@@ -437,7 +477,7 @@ bool write_xnn_node(XnnGraphWriter& graph, const Node& node) {
       return xnn_resize(w);
     case Op::kQuantize:
     case Op::kDequantize:
-      return w.out(w.in(0, true));
+      return keep_layout(w, [](Id x) { return std::optional(x); });
     default:
       return false;
   }

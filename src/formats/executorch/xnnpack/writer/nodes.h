@@ -22,18 +22,18 @@ class XnnNodeWriter : public formats::WrittenNode {
   /// Quantization of input i, of its type or of its constant; of a bias as bias_quant gives it.
   QuantPtr quant(int i) const;
 
-  /// True if input i, or the output, is int8 with one scale and zero point.
-  bool is_int8(int i) const { return int8(in_type(i)); }
-  bool makes_int8() const { return int8(out_type()); }
-  /// True if the output and the first `n` inputs are int8.
-  bool all_int8(int n) const;
+  /// True if input i, or the output, is int8 or uint8 with one scale and zero point.
+  bool is_8bit(int i) const { return eight_bits(in_type(i)); }
+  bool makes_8bit() const { return eight_bits(out_type()); }
+  /// True if the output and the first `n` inputs are int8, or uint8 all of them.
+  bool all_8bit(int n) const;
 
   /// Input i in the graph's order; with `real` as float32.
   Id in(int i, bool real);
   Id image(int i, Layout layout, bool real);
   /// A constant of float32: dequantized, and with its dimensions in another order and grouping.
   Id real_constant(int i, const std::vector<int64_t>& perm, const Shape& shape);
-  /// Binds the output: quantized here if it is int8 and `y` is not.
+  /// Binds the output: quantized here if it is 8-bit and `y` is not.
   bool out(Id y) { return bound(y, false); }
   bool out_image(Id y, Layout layout) { return bound(y, layout == Layout::kChannelsFirst); }
   /// A new value for the node's result.
@@ -42,7 +42,7 @@ class XnnNodeWriter : public formats::WrittenNode {
   std::optional<Id> activated(Id y, const Activation& act);
 
  private:
-  static bool int8(const ValueType& t);
+  static bool eight_bits(const ValueType& t);
   Id as_real(Id x, bool real);
   bool bound(Id y, bool channels_last);
   XnnGraphWriter& g_;

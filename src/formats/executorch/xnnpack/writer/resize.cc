@@ -57,13 +57,13 @@ bool xnn_resize(XnnNodeWriter& w) {
   else if (a.coord != R::Coord::kHalfPixel)
     return false;
   const Layout layout = last ? Layout::kChannelsLast : Layout::kChannelsFirst;
-  const bool int8 = w.all_int8(1) && same_quant_params(w.in_type(0).quant, w.out_type().quant);
-  const Id x = w.image(0, layout, !int8);
+  const bool integers = w.all_8bit(1) && same_quant_params(w.in_type(0).quant, w.out_type().quant);
+  const Id x = w.image(0, layout, !integers);
   const int at = last ? 1 : 2;
   const auto height = static_cast<uint32_t>(w.out_type().shape[at]);
   const auto width = static_cast<uint32_t>(w.out_type().shape[at + 1]);
   const Shape s = w.g().shape(x);
-  const Id y = w.result(Shape{s[0], w.out_type().shape[at], w.out_type().shape[at + 1], s[3]}, !int8);
+  const Id y = w.result(Shape{s[0], w.out_type().shape[at], w.out_type().shape[at + 1], s[3]}, !integers);
   w.g().node(Type::XNNStaticResizeBilinear2D, [=](Builder& b) {
     return fb_xnnpack::CreateXNNStaticResizeBilinear2D(b, height, width, x, y, flags).Union();
   });

@@ -17,8 +17,9 @@ using Id = XnnNodeWriter::Id;
 using Type = XnnNodeWriter::Type;
 using Builder = XnnNodeWriter::Builder;
 
-/// How a product computes: in float32; in int8; or float32 rows quantized at run time with int8 or 4-bit weights.
-enum class Arithmetic : uint8_t { kReal, kInt8, kDynamic };
+/// How a product computes: in float32; in int8 or uint8; or float32 rows quantized at run time with int8 or 4-bit
+/// weights.
+enum class Arithmetic : uint8_t { kReal, kInteger, kDynamic };
 
 /// True if weights are int8 and every zero point is 0, as XNNPACK takes them.
 bool symmetric_int8(const XnnNodeWriter& w, const Tensor& t) {
@@ -32,11 +33,13 @@ std::optional<Arithmetic> arithmetic_of(const XnnNodeWriter& w, const Tensor& fi
   const QuantPtr q = w.quant(1);
   if (!is_float(filter.dtype()) && !q) return std::nullopt;
   if (dynamic && is_four_bit_matrix(filter, q)) return Arithmetic::kDynamic;
-  if (!symmetric_int8(w, filter)) return Arithmetic::kReal;
-  if (dynamic && !w.is_int8(0)) return Arithmetic::kDynamic;
+  const bool is_uint8 = filter.dtype() == DType::kU8 && is_per_tensor(q);
+  if (!symmetric_int8(w, filter) && !is_uint8) return Arithmetic::kReal;
+  if (dynamic && !w.is_8bit(0)) return is_uint8 ? Arithmetic::kReal : Arithmetic::kDynamic;
   const Tensor* bias = w.constant(2);
   const bool integer_bias = !w.has(2) || (bias && bias->dtype() == DType::kI32);
-  return w.is_int8(0) && w.makes_int8() && integer_bias ? Arithmetic::kInt8 : Arithmetic::kReal;
+  return w.all_8bit(1) && w.out_type().dtype == filter.dtype() && integer_bias ? Arithmetic::kInteger
+                                                                               : Arithmetic::kReal;
 }
 
 /// A scale for each of `channels` along `axis`.
@@ -45,6 +48,12 @@ QuantPtr by_channel(const QuantPtr& q, int64_t channels, int axis, double factor
   out->kind = Quantization::Kind::kPerAxis;
   out->axis = axis;
   for (int64_t c = 0; c < channels; ++c) out->scales.push_back(static_cast<float>(q->scale(c) * factor));
+  return out;
+}
+
+QuantPtr one_scale(float scale) {
+  auto out = std::make_shared<Quantization>();
+  out->scales = {scale};
   return out;
 }
 
@@ -68,8 +77,8 @@ Id weights(XnnNodeWriter& w, Arithmetic arithmetic, const std::vector<int64_t>& 
     return w.g().add_constant(DType::kU4, shape, blocks ? q : by_channel(q, shape[0], 0),
                               [t] { return unsigned_nibbles(t); });
   }
-  const QuantPtr quant = by_channel(w.quant(1), shape[axis], axis);
-  return w.g().add_constant(DType::kI8, shape, quant, [t, perm] { return permuted_constant(t, perm); });
+  const QuantPtr quant = t.dtype() == DType::kU8 ? w.quant(1) : by_channel(w.quant(1), shape[axis], axis);
+  return w.g().add_constant(t.dtype(), shape, quant, [t, perm] { return permuted_constant(t, perm); });
 }
 
 /// The bias as XNNPACK wants it; kXnnInvalidId: none. `ok` is false where it has no form.
@@ -79,9 +88,11 @@ Id bias_of(XnnNodeWriter& w, Arithmetic arithmetic, int64_t channels, bool& ok) 
   ok = t && t->elements() == channels;
   if (!ok) return kXnnInvalidId;
   const Shape shape{channels};
-  if (arithmetic != Arithmetic::kInt8) return w.real_constant(2, {}, shape);
+  if (arithmetic != Arithmetic::kInteger) return w.real_constant(2, {}, shape);
   const double input = w.in_type(0).quant->scale();
-  const QuantPtr quant = by_channel(w.quant(1), channels, 0, input);
+  const QuantPtr quant = w.constant(1)->dtype() == DType::kU8
+                             ? one_scale(static_cast<float>(input * w.quant(1)->scale()))
+                             : by_channel(w.quant(1), channels, 0, input);
   const Tensor contents = *t;
   return w.g().add_constant(DType::kI32, shape, quant, [contents] { return contents; });
 }
@@ -264,7 +275,7 @@ bool xnn_matmul(XnnNodeWriter& w) {
   const auto arithmetic = arithmetic_of(w, *t, a.dynamic_quant);
   if (!arithmetic) return false;
   const int64_t k = t->dim(a.transpose_b ? 1 : 0), n = t->dim(a.transpose_b ? 0 : 1);
-  const bool real = *arithmetic != Arithmetic::kInt8;
+  const bool real = *arithmetic != Arithmetic::kInteger;
   if (*arithmetic == Arithmetic::kDynamic && bit_width(t->dtype()) == 4 && !a.transpose_b) return false;
   bool ok = k > 0;
   const Id bias = bias_of(w, *arithmetic, n, ok);
