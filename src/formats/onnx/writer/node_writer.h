@@ -40,7 +40,8 @@ struct GraphScope {
   const Graph& graph;
   std::vector<OutNode>& nodes;  ///< of the written graph; an inlined graph shares those of its caller
   std::vector<ValueForms> forms;
-  bool straight = false;  ///< runs once: the main graph and graphs inlined into it
+  std::multimap<ValueId, const Node*> readers;  ///< by value; see NodeWriter::reaches_image_node()
+  bool straight = false;                        ///< runs once: the main graph and graphs inlined into it
   GraphScope(ModelWriter& m, const Graph& g, std::vector<OutNode>& n) : model(m), graph(g), nodes(n) {
     forms.resize(g.values.size());
   }
@@ -137,6 +138,9 @@ class NodeWriter : public formats::WrittenNode {
   Name in_i64(int i);
   /// True if the channels-first form of input i is at hand while its own order is not.
   bool channels_first_at_hand(int i) const;
+  /// True if a convolution, pool or the like reads a value, or a Transpose to the channels-first order, perhaps behind
+  /// a few nodes that work element by element.
+  bool reaches_image_node(ValueId id) const;
   Name form(ValueId id, bool real, Order order);
 
   // Results.

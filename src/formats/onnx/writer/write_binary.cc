@@ -180,12 +180,19 @@ Name broadcast_channels_first(NodeWriter& n, int i, int rank) {
   return n.transpose(n.unsqueeze(x, axes), to_channels_first(rank));
 }
 
-/// True if both operands can be written channels-first, and one is.
+/// True if operand i is computed, of the result's rank, and not there channels-first alone.
+bool is_in_own_order(const NodeWriter& n, int i, int rank) {
+  return n.type(i).shape.rank() == rank && !n.constant(i) && !n.channels_first_at_hand(i);
+}
+
+/// True if both operands can be written channels-first, and one is. If the other has its own order, one of them is
+/// transposed: what reads the result tells which.
 bool both_channels_first(const NodeWriter& n, int& rank) {
   if (!n.type(0).ranked || !n.type(1).ranked) return false;
   rank = std::max(n.type(0).shape.rank(), n.type(1).shape.rank());
   for (int i = 0; i < 2; ++i)
-    if (n.type(i).shape.rank() == rank && n.channels_first_at_hand(i)) return rank >= 3;
+    if (n.type(i).shape.rank() == rank && n.channels_first_at_hand(i))
+      return rank >= 3 && (!is_in_own_order(n, 1 - i, rank) || n.reaches_image_node(n.out_id()));
   return false;
 }
 
