@@ -10,7 +10,7 @@ namespace smelt {
 namespace {
 
 /// The Binary that makes a value, whatever its element type, without activation or factor.
-const BinaryAttrs* plain_binary(const Pattern& in, const Node* n) {
+const BinaryAttrs* without_activation(const Pattern& in, const Node* n) {
   const auto* a = n ? static_cast<const BinaryAttrs*>(n->attrs.get()) : nullptr;
   return a && a->act.kind == ActKind::kNone && a->alpha == 1 && in.is_f32(n->inputs[0]) ? a : nullptr;
 }
@@ -47,7 +47,7 @@ ValueId unflattened(const Pattern& in, ValueId id, int64_t b, int64_t h) {
 
 std::optional<Node> parametric_relu(const Pattern& in, const Node& n) {
   const Node* test = in.producer(n.inputs[0], Op::kBinary);
-  const BinaryAttrs* a = plain_binary(in, test);
+  const BinaryAttrs* a = without_activation(in, test);
   if (!a || !in.has_one_use(n.inputs[0]) || in.scalar(test->inputs[1], test->inputs[0]) != 0) return std::nullopt;
   const bool below = a->fn == Binary::kLess || a->fn == Binary::kLessEqual;
   if (!below && a->fn != Binary::kGreater && a->fn != Binary::kGreaterEqual) return std::nullopt;

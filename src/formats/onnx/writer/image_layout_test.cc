@@ -48,7 +48,7 @@ int64_t transposes(bool image_behind) {
   return back ? std::ranges::count(module_of(*back).graphs[0].nodes, Op::kTranspose, &Node::op) : -1;
 }
 
-TEST(OnnxImageOrder, ReadersTellTheOrderOfASum) {
+TEST(OnnxImageLayout, ReadersTellThatOfASum) {
   EXPECT_EQ(transposes(true), 3);   // both inputs, and the result
   EXPECT_EQ(transposes(false), 2);  // the image before and behind the convolution
 }
