@@ -48,7 +48,7 @@ void merge_transposes(Graph& graph);
 /// what is negative, products of batches of heads.
 void recompose(Graph& graph);
 /// For a target whose delegate is XNNPACK: products with int8 or 4-bit weights quantize their rows themselves at run
-/// time, where XNNPACK's formula for that stands before them.
+/// time, where XNNPACK's formula for that stands before them; a Quantize by slices rounds images of convolutions.
 void fuse_xnnpack_rows(Graph& graph);
 /// Replaces product, scale, mask, softmax, product by Attention on float32 values, with the transposes of heads where
 /// it takes [B, S, H*D] itself. A row whose keys are all hidden gives zeros, not NaN.

@@ -163,7 +163,7 @@ class Formula {
   /// - 128: XNNPACK's rule.
   std::optional<Rounded> xnnpack(ValueId steps, ValueId scale) const {
     const Node* reciprocal = in_.unary(scale, Unary::kReciprocal);
-    const ValueId inverse = reciprocal ? reciprocal->inputs[0] : kNoValue;
+    const ValueId inverse = reciprocal ? reciprocal->inputs[0] : behind(scale, Binary::kDiv, 1);
     const Node* where = in_.producer(inverse, Op::kWhere);
     const Node* flat = where ? in_.producer(where->inputs[0], Op::kBinary) : nullptr;
     if (!flat || static_cast<const BinaryAttrs&>(*flat->attrs).fn != Binary::kEqual ||
@@ -175,8 +175,12 @@ class Formula {
     const Node* moved = r ? in_.binary(steps, Binary::kSub) : nullptr;
     if (!moved) return std::nullopt;
     const ValueId point = moved->inputs[1];
-    const Node* nearest = in_.unary(before(point, Binary::kSub, 128), Unary::kRound);
-    const Node* lowest = nearest ? in_.binary(nearest->inputs[0], Binary::kMul) : nullptr;
+    const ValueId steps_to_zero = before(point, Binary::kSub, 128);
+    const Node* nearest =
+        in_.unary(steps_to_zero != kNoValue ? steps_to_zero : before(point, Binary::kAdd, -128), Unary::kRound);
+    // There are at most 255 steps, whether they are cut off there or not.
+    const ValueId cut = nearest ? before(nearest->inputs[0], Binary::kMin, 255) : kNoValue;
+    const Node* lowest = nearest ? in_.binary(cut != kNoValue ? cut : nearest->inputs[0], Binary::kMul) : nullptr;
     const Node* negative = lowest && lowest->inputs[1] == inverse ? in_.unary(lowest->inputs[0], Unary::kNeg) : nullptr;
     if (!negative || negative->inputs[0] != r->low) return std::nullopt;
     const Node* sum = clamped_sum(moved->inputs[0], -128, 127);
@@ -188,9 +192,23 @@ class Formula {
   const Pattern& in_;
 };
 
-/// The int8 weights that a DequantizeLinear makes real, without zero points and with one scale or one for each entry of
-/// `axis`; nothing for others.
+/// symmetric_weights() of a Dequantize.
+std::optional<Tensor> symmetric_typed(const Pattern& in, const Node& n, int axis) {
+  const Tensor* w = in.constant(n.inputs[0]);
+  const QuantPtr quant = in.type(n.inputs[0]).quant;
+  if (!w || w->dtype() != DType::kI8 || !quant || !in.is_f32(n.outputs[0])) return std::nullopt;
+  const bool each = quant->kind == Quantization::Kind::kPerAxis && quant->axis == axis;
+  if (!(each || is_per_tensor(quant)) || std::ranges::any_of(quant->zero_points, [](int32_t z) { return z != 0; }))
+    return std::nullopt;
+  Tensor made = *w;
+  made.set_quant(quant);
+  return made;
+}
+
+/// The int8 weights that a DequantizeLinear or Dequantize makes real, without zero points and with one scale or one for
+/// each entry of `axis`; nothing for others.
 std::optional<Tensor> symmetric_weights(const Pattern& in, ValueId id, int axis) {
+  if (const Node* typed = in.producer(id, Op::kDequantize)) return symmetric_typed(in, *typed, axis);
   const Node* n = in.producer(id, Op::kDequantizeLinear);
   const Tensor* w = n ? in.constant(n->inputs[0]) : nullptr;
   const Tensor* scale = w ? in.constant(n->inputs[1]) : nullptr;
@@ -303,12 +321,40 @@ std::optional<Node> xnnpack_product(Pattern& in, const Node& n) {
   return made;
 }
 
+/// A convolution with int8 weights of an image that is rounded by XNNPACK's rule: a Quantize rounds it, whose node
+/// stands where its last one stood. True if it did.
+bool fuse_xnnpack_image(Pattern& in, size_t k) {
+  const Node& n = in.node(static_cast<int>(k));
+  const ConvAttrs& a = static_cast<const ConvAttrs&>(*n.attrs);
+  const ValueId real = n.inputs[0];
+  const int rank = n.inputs.size() < 2 || n.inputs[1] == kNoValue || !in.is_f32(real) ? 0 : in.type(real).shape.rank();
+  const bool first_out = a.filter == FilterLayout::kOIS || a.filter == FilterLayout::kOSI;
+  if (rank != 4 || a.dynamic_quant || !first_out || n.inputs.size() > 3 || !in.has_one_use(real)) return false;
+  const auto rounded = Formula(in).match_xnnpack(real);
+  auto weights = rounded ? symmetric_weights(in, n.inputs[1], 0) : std::nullopt;
+  if (!weights || rounded->axes != std::vector<int64_t>{1, 2, 3}) return false;
+  auto quant = std::make_shared<Quantization>();
+  quant->kind = Quantization::Kind::kPerToken;
+  quant->axis = 3;
+  const auto at = static_cast<size_t>(in.index_of_producer(real));
+  Node quantize =
+      remade(in.node(static_cast<int>(at)), Op::kQuantize, make_attrs<NoAttrs>(), {rounded->x}, "DynamicQuantization");
+  quantize.outputs = {in.add_value(ValueType::tensor(DType::kI8, in.type(rounded->x).shape, std::move(quant)))};
+  const ValueId image = quantize.outputs[0];
+  AttrsPtr attrs = n.attrs;
+  Node conv = product_of(in, n, image, std::move(*weights), std::move(attrs));
+  in.replace(k, std::move(conv));
+  in.replace(at, std::move(quantize));
+  return true;
+}
+
 }  // namespace
 
 void fuse_xnnpack_rows(Graph& graph) {
   Pattern in(graph);
   bool changed = false;
   for (size_t k = 0; k < graph.nodes.size(); ++k) {
+    if (graph.nodes[k].op == Op::kConv) changed |= fuse_xnnpack_image(in, k);
     if (graph.nodes[k].op != Op::kMatMul) continue;
     auto made = xnnpack_product(in, graph.nodes[k]);
     if (!made) continue;

@@ -94,35 +94,74 @@ TEST(RunTimeQuantization, KeepsResults) {
     }
 }
 
-TEST(RunTimeQuantization, XnnpacksRuleOfOnnx) {
-  // Rows that a Quantize rounds, as programs have them, through ONNX: their formula is XNNPACK's.
-  auto module = product(false, true);
+/// A product or convolution of what a Quantize rounds by slices of the last `dims` dimensions, as programs have them.
+std::shared_ptr<Module> behind_quantize(bool conv, int dims) {
+  auto module = product(conv, true);
   Graph& graph = module->graphs[0];
   Node& product = graph.nodes[0];
-  const ValueType x = graph.value(graph.inputs[0]).type;
-  ValueType rows = x;
-  rows.dtype = DType::kI8;
+  ValueType rounded = graph.value(graph.inputs[0]).type;
+  rounded.dtype = DType::kI8;
   Quantization q;
   q.kind = Quantization::Kind::kPerToken;
-  q.axis = 1;
-  rows.quant = std::make_shared<const Quantization>(std::move(q));
-  MatMulAttrs a = static_cast<const MatMulAttrs&>(*product.attrs);
-  a.dynamic_quant = a.asymmetric_inputs = false;
-  product.attrs = make_attrs<MatMulAttrs>(a);
+  q.axis = dims;
+  rounded.quant = std::make_shared<const Quantization>(std::move(q));
+  if (conv) {
+    ConvAttrs a = static_cast<const ConvAttrs&>(*product.attrs);
+    a.dynamic_quant = a.asymmetric_inputs = false;
+    product.attrs = make_attrs<ConvAttrs>(a);
+  } else {
+    MatMulAttrs a = static_cast<const MatMulAttrs&>(*product.attrs);
+    a.dynamic_quant = a.asymmetric_inputs = false;
+    product.attrs = make_attrs<MatMulAttrs>(a);
+  }
   Node quantize = product;
   quantize.op = Op::kQuantize;
   quantize.attrs = make_attrs<NoAttrs>();
   quantize.inputs = {graph.inputs[0]};
-  quantize.outputs = {graph.add_value({.name = "", .type = rows})};
+  quantize.outputs = {graph.add_value({.name = "", .type = rounded})};
   product.inputs[0] = quantize.outputs[0];
   graph.nodes.insert(graph.nodes.begin(), quantize);
-  const auto back = test::rewritten(ModelAccess::make(module), "onnx");
-  ASSERT_TRUE(back.ok()) << back.error().message();
+  return module;
+}
+
+/// The graph of that module as ONNX, where XNNPACK's rule is a formula, before and behind the fusion.
+Graph fused_of_onnx(bool conv, int dims) {
+  const auto back = test::rewritten(ModelAccess::make(behind_quantize(conv, dims)), "onnx");
+  EXPECT_TRUE(back.ok());
+  if (!back.ok()) return {};
   Graph read = module_of(*back).graphs[0];
   recompose(read);
   EXPECT_GT(read.nodes.size(), 10U);
   fuse_xnnpack_rows(read);
-  expect_one<MatMulAttrs>(read, Op::kMatMul, true);
+  return read;
+}
+
+TEST(RunTimeQuantization, XnnpacksRuleOfOnnx) { expect_one<MatMulAttrs>(fused_of_onnx(false, 1), Op::kMatMul, true); }
+
+TEST(RunTimeQuantization, XnnpacksRuleOfImages) {
+  const Graph image = fused_of_onnx(true, 3);
+  const auto quantize = std::ranges::find(image.nodes, Op::kQuantize, &Node::op);
+  ASSERT_NE(quantize, image.nodes.end());
+  const QuantPtr& q = image.value(quantize->outputs[0]).type.quant;
+  EXPECT_EQ(q->kind, Quantization::Kind::kPerToken);
+  EXPECT_EQ(q->axis, 3);
+  const auto conv = std::ranges::find(image.nodes, Op::kConv, &Node::op);
+  ASSERT_NE(conv, image.nodes.end());
+  EXPECT_EQ(conv->inputs[0], quantize->outputs[0]);
+  EXPECT_EQ(image.value(conv->inputs[1]).type.dtype, DType::kI8);
+  // Planes that are rounded by themselves are none.
+  const Graph planes = fused_of_onnx(true, 2);
+  EXPECT_EQ(std::ranges::find(planes.nodes, Op::kQuantize, &Node::op), planes.nodes.end());
+}
+
+TEST(RunTimeQuantization, ProgramsRoundImagesInXnnpack) {
+  const auto module = behind_quantize(true, 3);
+  const Shape shape = module->graphs[0].value(module->graphs[0].inputs[0]).type.shape;
+  const auto back = test::expect_same_written(module, {test::random_tensor(DType::kF32, shape, -2, 5, 3)}, "pte");
+  ASSERT_TRUE(back);
+  const auto& nodes = module_of(*back).graphs[0].nodes;
+  EXPECT_TRUE(std::ranges::any_of(nodes, [](const Node& n) { return n.origin == "XNNConvert"; }));
+  EXPECT_TRUE(std::ranges::any_of(nodes, [](const Node& n) { return n.origin == "XNNConv2d"; }));
 }
 
 TEST(RunTimeQuantization, OtherFormulasStay) {

@@ -113,27 +113,35 @@ bool xnnpack_quantizes(const Graph& graph, const Node& node) {
   return (four || eight) && XnnGraphWriter(graph).add(node);
 }
 
-/// A product of rows that a Quantize rounds by XNNPACK's rule as one that does so itself; the node as it is if XNNPACK
-/// has no form for that.
+/// A product of rows, or a convolution of images, that a Quantize rounds by XNNPACK's rule as one that does so itself;
+/// the node as it is if XNNPACK has no form for that.
 Node with_its_rows(const Graph& graph, const std::map<ValueId, const Node*>& quantizers, const Node& node) {
-  const auto at = node.op == Op::kMatMul ? quantizers.find(node.inputs[0]) : quantizers.end();
+  const auto at = node.op == Op::kMatMul || node.op == Op::kConv ? quantizers.find(node.inputs[0]) : quantizers.end();
   if (at == quantizers.end()) return node;
-  MatMulAttrs a = static_cast<const MatMulAttrs&>(*node.attrs);
-  a.dynamic_quant = a.asymmetric_inputs = true;
+  const ValueType& rounded = graph.value(node.inputs[0]).type;
   Node made = node;
   made.inputs[0] = at->second->inputs[0];
+  if (node.op == Op::kConv) {
+    ConvAttrs a = static_cast<const ConvAttrs&>(*node.attrs);
+    a.dynamic_quant = a.asymmetric_inputs = true;
+    made.attrs = make_attrs<ConvAttrs>(a);
+    const bool image = rounded.quant->axis == rounded.shape.rank() - 1;
+    return image && quantizes_rows(graph, made) && XnnGraphWriter(graph).add(made) ? made : node;
+  }
+  MatMulAttrs a = static_cast<const MatMulAttrs&>(*node.attrs);
+  a.dynamic_quant = a.asymmetric_inputs = true;
   made.attrs = make_attrs<MatMulAttrs>(a);
-  return quantizes_rows(graph, made) && xnnpack_quantizes(graph, made) ? made : node;
+  return rounded.quant->axis == 1 && quantizes_rows(graph, made) && xnnpack_quantizes(graph, made) ? made : node;
 }
 
-/// The nodes that quantize float32 rows to int8 by XNNPACK's rule, by their results.
+/// The nodes that quantize float32 rows or images to int8 by XNNPACK's rule, by their results.
 std::map<ValueId, const Node*> row_quantizers(const Graph& graph, const std::vector<Node>& nodes) {
   std::map<ValueId, const Node*> out;
   for (const Node& n : nodes) {
     if (n.op != Op::kQuantize) continue;
     const ValueType &x = graph.value(n.inputs[0]).type, &y = graph.value(n.outputs[0]).type;
-    const bool rows = y.quant && y.quant->kind == Quantization::Kind::kPerToken && y.quant->axis == 1;
-    if (rows && !y.quant->symmetric && y.dtype == DType::kI8 && x.dtype == DType::kF32 && !x.quant)
+    const bool by_slice = y.quant && y.quant->kind == Quantization::Kind::kPerToken;
+    if (by_slice && !y.quant->symmetric && y.dtype == DType::kI8 && x.dtype == DType::kF32 && !x.quant)
       out[n.outputs[0]] = &n;
   }
   return out;
@@ -175,7 +183,9 @@ Status split_dynamic_quant(Module& module, bool delegate) {
     for (const Node& given : nodes) {
       Node node = with_its_rows(graph, quantizers, given);
       b.at(node.origin, node.name, node.where);
-      if (quantizes_rows(graph, node) && !(delegate && xnnpack_quantizes(graph, node))) SMELT_TRY(split(b, node));
+      const bool image = node.op == Op::kConv && node.inputs[0] != given.inputs[0];
+      if (quantizes_rows(graph, node) && !image && !(delegate && xnnpack_quantizes(graph, node)))
+        SMELT_TRY(split(b, node));
       graph.nodes.push_back(std::move(node));
     }
     drop_unread(graph, quantizers);

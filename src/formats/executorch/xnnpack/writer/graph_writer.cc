@@ -157,11 +157,11 @@ XnnGraphWriter::Id XnnGraphWriter::unary(Type type, Id x, DType dtype, const Sha
 
 XnnGraphWriter::Id XnnGraphWriter::convert(Id x, DType to, QuantPtr quant) {
   const Shape s = shape(x);
-  const bool rows = quant && quant->kind == Quantization::Kind::kPerToken;
-  if (rows)
-    if (const auto at = rows_.find(x); at != rows_.end()) return at->second;
+  const int slices = quant && quant->kind == Quantization::Kind::kPerToken ? quant->axis : 0;
+  if (slices > 0)
+    if (const auto at = slices_.find({x, slices}); at != slices_.end()) return at->second;
   const Id y = unary(Type::XNNConvert, x, to, s, std::move(quant));
-  if (rows) rows_[x] = y;
+  if (slices > 0) slices_[{x, slices}] = y;
   return y;
 }
 
@@ -214,7 +214,7 @@ Offset<fb_xnnpack::XValue> XnnGraphWriter::file_value(Builder& b, Id id, uint32_
   Offset<void> params = 0;
   if (v.quant->kind == Quantization::Kind::kPerToken) {
     kind = XNNQuantParams::PerTokenDynamicQuant;
-    params = fb_xnnpack::CreatePerTokenDynamicQuant(b, 1).Union();
+    params = fb_xnnpack::CreatePerTokenDynamicQuant(b, v.quant->axis).Union();
   } else if (v.quant->kind == Quantization::Kind::kPerBlock) {
     kind = XNNQuantParams::PerChannelGroupQuant;
     // As float32, which every runtime reads; it makes them bfloat16, which hold them.

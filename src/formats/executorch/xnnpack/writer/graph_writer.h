@@ -4,6 +4,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "formats/executorch/xnnpack/graph.h"
@@ -59,7 +60,7 @@ class XnnGraphWriter {
   void node(Type type, Table table);
   /// A node of one input and one output.
   Id unary(Type type, Id x, DType dtype, const Shape& shape, QuantPtr quant);
-  /// Rows that are quantized at run time are so once for all readers.
+  /// Rows and images that are quantized at run time are so once for all readers.
   Id convert(Id x, DType dtype, QuantPtr quant);
   Id transpose(Id x, const std::vector<int64_t>& perm);
   Id reshape(Id x, const Shape& shape);
@@ -90,7 +91,8 @@ class XnnGraphWriter {
   std::vector<FileValue> values_;
   std::vector<FileNode> nodes_;
   std::map<ValueId, Forms> forms_;
-  std::map<Id, Id> rows_;  ///< values as rows that are quantized at run time
+  /// Values that are quantized at run time by slices of so many dimensions.
+  std::map<std::pair<Id, int>, Id> slices_;
   std::vector<ValueId> inputs_;
   std::vector<Id> outputs_;
 };

@@ -57,6 +57,14 @@ QuantPtr one_scale(float scale) {
   return out;
 }
 
+/// Parameters that XNNPACK chooses at run time for each slice of the last `dims` dimensions.
+QuantPtr by_slice(int dims) {
+  auto q = std::make_shared<Quantization>();
+  q->kind = Quantization::Kind::kPerToken;
+  q->axis = dims;
+  return q;
+}
+
 /// 4-bit integers with the zero point 8.
 Tensor unsigned_nibbles(const Tensor& t) {
   if (t.dtype() == DType::kU4) return t;
@@ -175,10 +183,12 @@ bool xnn_conv(XnnNodeWriter& w) {
   const auto& a = w.attrs<ConvAttrs>();
   const Tensor* filter = w.constant(1);
   if (!filter || filter->rank() != 4 || w.in_type(0).shape.rank() != 4 || w.inputs() > 3) return false;
-  const auto arithmetic = arithmetic_of(w, *filter, false);
-  if (!arithmetic) return false;
   const Shape x = last_shape(w.in_type(0).shape, a.layout), y = last_shape(w.out_type().shape, a.layout);
   const bool depthwise = a.groups > 1 && a.groups == x[3];
+  const bool dynamic = a.dynamic_quant && a.asymmetric_inputs;
+  if (dynamic && depthwise) return false;
+  const auto arithmetic = arithmetic_of(w, *filter, dynamic);
+  if (!arithmetic) return false;
   const auto perm = filter_perm(a.filter, depthwise ? FilterLayout::kISO : FilterLayout::kOSI, 4);
   Geometry g{.strides = or_ones(a.strides), .dilations = or_ones(a.dilations), .groups = a.groups};
   g.kh = filter->dim(static_cast<int>(perm[1]));
@@ -188,11 +198,13 @@ bool xnn_conv(XnnNodeWriter& w) {
   const auto pads = pads_of(a, x, y, g.kh, g.kw, g.strides, g.dilations);
   if (!pads || negative(*pads)) return false;
   g.pads = *pads;
-  const bool real = *arithmetic == Arithmetic::kReal;
+  const bool real = *arithmetic != Arithmetic::kInteger;
   bool ok = true;
   const Id bias = bias_of(w, *arithmetic, y[3], ok);
   if (!ok) return false;
-  const Id in = w.image(0, a.layout, real), f = weights(w, *arithmetic, perm, depthwise ? 3 : 0);
+  Id in = w.image(0, a.layout, real);
+  if (*arithmetic == Arithmetic::kDynamic) in = w.g().convert(in, DType::kI8, by_slice(3));
+  const Id f = weights(w, *arithmetic, perm, depthwise ? 3 : 0);
   const Id out = w.result(y, real);
   return finish(w, depthwise ? Type::XNNDepthwiseConv2d : Type::XNNConv2d, conv_table(g, in, f, bias, out), out, a.act,
                 a.layout);
@@ -254,14 +266,6 @@ bool batch_product(XnnNodeWriter& w, const MatMulAttrs& a) {
       Layout::kChannelsLast);
 }
 
-/// Parameters that XNNPACK chooses for each row at run time.
-QuantPtr per_row() {
-  auto q = std::make_shared<Quantization>();
-  q->kind = Quantization::Kind::kPerToken;
-  q->axis = 1;
-  return q;
-}
-
 }  // namespace
 
 bool xnn_matmul(XnnNodeWriter& w) {
@@ -283,7 +287,7 @@ bool xnn_matmul(XnnNodeWriter& w) {
   Id x = w.in(0, real);
   Shape s = w.g().shape(x);
   if (a.flatten_a || s.back() != k) x = w.g().reshape(x, s = Shape{s.elements() / k, k});
-  if (*arithmetic == Arithmetic::kDynamic) x = w.g().convert(x, DType::kI8, per_row());
+  if (*arithmetic == Arithmetic::kDynamic) x = w.g().convert(x, DType::kI8, by_slice(1));
   const Id filter = weights(w, *arithmetic, a.transpose_b ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1, 0}, 0);
   s[s.rank() - 1] = n;
   const Id y = w.result(s, real);
