@@ -231,7 +231,7 @@ class Int8Values {
       const bool stays = reads_integers(n);
       std::vector<std::pair<ValueId, ValueId>> back;
       for (ValueId& id : n.inputs)
-        if (!stays && is_quantized_uint8(id)) id = operand(n, id);
+        if (!stays && is_quantized_uint8(id) && !becomes_real(n, id)) id = operand(n, id);
       for (ValueId& id : n.outputs) {
         if (stays || !is_quantized_uint8(id)) continue;
         const ValueId narrow = int8_[id] = add_int8(id);
@@ -251,6 +251,11 @@ class Int8Values {
     if (id == kNoValue) return false;
     const ValueType& t = g_.value(id).type;
     return t.dtype == DType::kU8 && t.quant && t.quant->kind != Quantization::Kind::kPerToken;
+  }
+
+  /// True if a node makes computed uint8 values real that have no int8 form yet: it needs none.
+  bool becomes_real(const Node& n, ValueId id) const {
+    return n.op == Op::kDequantize && !int8_.contains(id) && !g_.value(id).constant;
   }
 
   /// True if a node depends on the integers of its operands, or hands them to where they are not known.

@@ -226,5 +226,21 @@ TEST(Int8Values, InputsThatAreReadWithOneScaleHaveIt) {
   EXPECT_FALSE(untyped.value(untyped.inputs[0]).type.quant);
 }
 
+TEST(Int8Values, WhatOnlyBecomesRealStaysUint8) {
+  Module module;
+  module.graphs.emplace_back().name = "main";
+  Builder b(module, 0);
+  ValueType u8 = ValueType::tensor(DType::kU8, Shape{4});
+  u8.quant = test::per_tensor(0.5f, 10);
+  const ValueId x = b.input("x", u8);
+  const auto real = b.op(Op::kDequantize, make_attrs<NoAttrs>(), {x});
+  ASSERT_TRUE(real.ok());
+  b.graph().inputs = {x};
+  b.graph().outputs = {*real};
+  convert::make_int8(module);
+  ASSERT_EQ(module.graphs[0].nodes.size(), 1u);
+  EXPECT_EQ(module.graphs[0].nodes[0].inputs[0], x);
+}
+
 }  // namespace
 }  // namespace smelt

@@ -43,7 +43,7 @@ void merge_transposes(Graph& graph);
 // fuse/
 
 /// Replaces what exporters decompose by one operator: on float32 values GELU, SiLU, layer, RMS and group normalization,
-/// and the bias of a matrix product with a constant matrix; gathers by indices that are made positive before; any or
+/// and the bias of a matrix product with a constant matrix; gathers and scatters by indices made positive before; any or
 /// all of truth values; products with int8 weights of what TFLite's formula rounds at run time; norms of rows, slopes of
 /// what is negative, products of batches of heads.
 void recompose(Graph& graph);

@@ -250,29 +250,39 @@ std::optional<Node> biased_product(const Pattern& in, const Node& n) {
   return std::nullopt;
 }
 
-/// A gather by where(i < 0, i + n, i), n being the extent of the dimension: by i, where negative indices count from the
-/// end.
-std::optional<Node> wrapped_gather(const Pattern& in, const Node& n) {
-  const Node* where = in.producer(n.inputs[1], Op::kWhere);
-  const ValueType& x = in.type(n.inputs[0]);
-  if (!where || !x.ranked) return std::nullopt;
-  GatherAttrs a = static_cast<const GatherAttrs&>(*n.attrs);
-  const int64_t axis = a.axis < 0 ? a.axis + x.shape.rank() : a.axis;
-  if (axis < 0 || axis >= x.shape.rank()) return std::nullopt;
-  const int64_t extent = x.shape[static_cast<int>(axis)];
+/// i of where(i < 0, i + n, i), n being the extent of dimension `axis` of x; kNoValue for another value.
+ValueId unwrapped_index(const Pattern& in, ValueId id, ValueId x, int64_t axis) {
+  const Node* where = in.producer(id, Op::kWhere);
+  const ValueType& type = in.type(x);
+  if (!where || !type.ranked) return kNoValue;
+  if (axis < 0) axis += type.shape.rank();
+  if (axis < 0 || axis >= type.shape.rank()) return kNoValue;
+  const int64_t extent = type.shape[static_cast<int>(axis)];
   const ValueId i = where->inputs[2];
-  const auto gives = [&](ValueId id, Binary fn, int64_t operand) {
-    const Node* b = in.producer(id, Op::kBinary);
+  const auto gives = [&](ValueId value, Binary fn, int64_t operand) {
+    const Node* b = in.producer(value, Op::kBinary);
     const auto* f = b ? static_cast<const BinaryAttrs*>(b->attrs.get()) : nullptr;
     return f && f->fn == fn && f->alpha == 1 && f->act.kind == ActKind::kNone && b->inputs[0] == i &&
            in.scalar(b->inputs[1], i) == static_cast<double>(operand);
   };
-  if (i == kNoValue || extent < 0 || !is_integer(in.type(i).dtype) || !gives(where->inputs[0], Binary::kLess, 0) ||
-      !gives(where->inputs[1], Binary::kAdd, extent))
-    return std::nullopt;
-  a.negative = true;
+  const bool wraps = i != kNoValue && extent >= 0 && is_integer(in.type(i).dtype) &&
+                     gives(where->inputs[0], Binary::kLess, 0) && gives(where->inputs[1], Binary::kAdd, extent);
+  return wraps ? i : kNoValue;
+}
+
+/// A gather or scatter by indices that are made positive before: by those, where negative ones count from the end.
+std::optional<Node> wrapped_index(const Pattern& in, const Node& n) {
+  const bool gathers = n.op == Op::kGather;
+  const int64_t axis =
+      gathers ? static_cast<const GatherAttrs&>(*n.attrs).axis : static_cast<const ScatterAttrs&>(*n.attrs).axis;
+  const ValueId i = unwrapped_index(in, n.inputs[1], n.inputs[0], axis);
+  if (i == kNoValue) return std::nullopt;
   Node made = n;
-  made.attrs = make_attrs<GatherAttrs>(a);
+  if (gathers) {
+    GatherAttrs a = static_cast<const GatherAttrs&>(*n.attrs);
+    a.negative = true;
+    made.attrs = make_attrs<GatherAttrs>(a);
+  }
   made.inputs[1] = i;
   return made;
 }
@@ -339,8 +349,8 @@ void recompose(Graph& graph) {
     const Node& n = graph.nodes[k];
     if (n.outputs.empty() || n.outputs[0] == kNoValue) continue;
     std::optional<Node> made;
-    if (n.op == Op::kGather) {
-      made = wrapped_gather(in, n);
+    if (n.op == Op::kGather || n.op == Op::kScatterElements) {
+      made = wrapped_index(in, n);
     } else if (n.op == Op::kCast) {
       if (fuse_dynamic_quantize(in, k) || fuse_integer_product(in, k)) continue;
       made = truth_reduction(in, n);

@@ -276,24 +276,38 @@ TEST(FuseBatchNorm, IntoTheWeightsBeforeIt) {
               {"MatMul", "BatchNorm"});
 }
 
-/// A gather of x as indices by where(i < 0, i + count, i) from a table of 5 rows.
-ValueId wrapped_gather(Forms& f, ValueId x, int64_t count) {
+/// x as indices by where(i < 0, i + count, i).
+ValueId wrapped_indices(Forms& f, ValueId x, int64_t count) {
   CastAttrs whole;
   whole.to = DType::kI64;
   const ValueId i = f.op(Op::kCast, make_attrs<CastAttrs>(whole), {x});
   const ValueId below = f.binary(Binary::kLess, i, f.b.i64_scalar(0));
-  const ValueId at =
-      f.op(Op::kWhere, make_attrs<NoAttrs>(), {below, f.binary(Binary::kAdd, i, f.b.i64_scalar(count)), i});
+  return f.op(Op::kWhere, make_attrs<NoAttrs>(), {below, f.binary(Binary::kAdd, i, f.b.i64_scalar(count)), i});
+}
+
+/// A gather by wrapped_indices() from a table of 5 rows.
+ValueId wrapped_gather(Forms& f, ValueId x, int64_t count) {
   GatherAttrs a;
   a.negative = false;
-  return f.op(Op::kGather, make_attrs<GatherAttrs>(a), {f.weights({5, 2}), at});
+  return f.op(Op::kGather, make_attrs<GatherAttrs>(a), {f.weights({5, 2}), wrapped_indices(f, x, count)});
+}
+
+/// A sum of elements into places of 5 rows by wrapped_indices().
+ValueId wrapped_scatter(Forms& f, ValueId x, int64_t count) {
+  ScatterAttrs a;
+  a.reduction = ScatterAttrs::Reduce::kAdd;
+  return f.op(Op::kScatterElements, make_attrs<ScatterAttrs>(a),
+              {f.weights({5, 2}), wrapped_indices(f, x, count), f.weights({4, 2}, 5)});
 }
 
 TEST(Recompose, IndicesThatCountFromTheEnd) {
   check_fused({8}, [](Forms& f, ValueId x) { return wrapped_gather(f, x, 5); }, {"Cast", "Gather"});
+  check_fused({4, 2}, [](Forms& f, ValueId x) { return wrapped_scatter(f, x, 5); }, {"Cast", "ScatterElements"});
   // Another number is no extent.
   check_fused({8}, [](Forms& f, ValueId x) { return wrapped_gather(f, x, 4); },
               {"Cast", "Binary", "Binary", "Where", "Gather"});
+  check_fused({4, 2}, [](Forms& f, ValueId x) { return wrapped_scatter(f, x, 4); },
+              {"Cast", "Binary", "Binary", "Where", "ScatterElements"});
 }
 
 TEST(Recompose, AnyAndAllOfTruthValues) {
