@@ -78,14 +78,14 @@ struct Writer {
   /// differs between the two has a size that the run decides. Null: the format has no such form.
   Result<WriteResult> (*write_bounded)(const Module& module, const Module& wider,
                                        const WriteOptions& options) = nullptr;
-  /// True if the format's delegate, unless WriteOptions::delegate is "none", computes on int8 but not on uint8: the
-  /// caller makes quantized uint8 values int8.
+  /// True if the format's delegate, unless WriteOptions::delegate is "none", has scales by channel for int8 alone: the
+  /// caller makes quantized uint8 values int8, unless weights have zero points.
   bool int8_delegate = false;
   /// True if the format has operators for what exporters of others decompose (GELU, the bias of a product, what
   /// normalizes and activates a convolution): the caller fuses these first, as --simplify does, and folds what follows
   /// from the shapes of static inputs.
   bool fused_operators = false;
-  /// True if the format's convolutions pad by any number of zeros: the caller makes borders of other formats' models
+  /// True if the format's convolutions and pools pad by any number: the caller makes borders of other formats' models
   /// part of them.
   bool explicit_padding = false;
 };
