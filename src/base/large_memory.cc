@@ -15,8 +15,17 @@ namespace smelt {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
+namespace {
+/// A rest of half a huge page or more becomes a whole one. Others, and sizes that are out of all bounds, stay.
+size_t in_huge_pages(size_t bytes) {
+  const bool rounds = is_worth_mapping(bytes) && bytes < SIZE_MAX / 2 && bytes % kHugePage >= kHugePage / 2;
+  return rounds ? round_up(bytes, kHugePage) : bytes;
+}
+}  // namespace
+
 void* allocate_large(size_t bytes) {
   void* p = nullptr;
+  bytes = in_huge_pages(bytes);
   if (posix_memalign(&p, bytes >= kHugePage ? kHugePage : 64, bytes) != 0) return nullptr;
 #ifdef MADV_HUGEPAGE
   if (bytes >= kHugePage) madvise(p, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
