@@ -3,15 +3,29 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <mutex>
+#include <vector>
+
+#include "base/checked.h"
 
 namespace smelt {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
+namespace {
+/// A rest of half a huge page or more becomes a whole one. Others, and sizes that are out of all bounds, stay.
+size_t in_huge_pages(size_t bytes) {
+  const bool rounds = is_worth_mapping(bytes) && bytes < SIZE_MAX / 2 && bytes % kHugePage >= kHugePage / 2;
+  return rounds ? round_up(bytes, kHugePage) : bytes;
+}
+}  // namespace
+
 void* allocate_large(size_t bytes) {
   void* p = nullptr;
+  bytes = in_huge_pages(bytes);
   if (posix_memalign(&p, bytes >= kHugePage ? kHugePage : 64, bytes) != 0) return nullptr;
 #ifdef MADV_HUGEPAGE
   if (bytes >= kHugePage) madvise(p, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
@@ -46,5 +60,85 @@ void* map_zeroed(size_t bytes) {
 }
 
 void unmap_zeroed(void* memory, size_t bytes) { ::munmap(memory, bytes); }
+
+bool is_worth_sharing_pages([[maybe_unused]] size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  return false;
+#else
+  return bytes >= 1024;
+#endif
+}
+
+namespace {
+
+/// A mapping that hands out its bytes once each, from the first on.
+struct Chunk {
+  std::byte* begin;
+  size_t bytes;
+  size_t used = 0, blocks = 0;  ///< blocks: of those handed out, how many are not freed yet
+};
+struct Chunks {
+  std::mutex mutex;
+  std::vector<Chunk> list;  ///< blocks come from the last one
+};
+Chunks& chunks() {
+  static Chunks& c = *new Chunks;  // outlives every model
+  return c;
+}
+constexpr size_t kChunk = size_t{64} << 20;
+constexpr size_t kSmallPages = size_t{1} << 19;  ///< of a chunk: a small model does not fill a huge page
+
+/// A chunk for blocks of up to `bytes` bytes; its bytes are 0 when there is no memory.
+Chunk map_chunk(size_t bytes) {
+  const size_t huge = round_up(std::max(bytes, kChunk), kHugePage), whole = huge + kHugePage;
+  void* const mapped = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return {nullptr, 0};
+  // From kSmallPages before the first or second aligned address on, wherever that many bytes lie before it.
+  auto* const begin = static_cast<std::byte*>(mapped);
+  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+  const size_t aligned = before < kSmallPages ? before + kHugePage : before;
+  const size_t first = aligned - kSmallPages;
+  if (first > 0) ::munmap(begin, first);
+#ifdef MADV_HUGEPAGE
+  ::madvise(begin + aligned, (whole - aligned) / kHugePage * kHugePage, MADV_HUGEPAGE);
+#endif
+  return {begin + first, whole - first};
+}
+
+}  // namespace
+
+void* map_block(size_t bytes) {
+  if (bytes > SIZE_MAX / 2) return nullptr;
+  bytes = round_up(std::max<size_t>(bytes, 1), size_t{64});
+  const std::lock_guard lock(chunks().mutex);
+  std::vector<Chunk>& list = chunks().list;
+  if (list.empty() || list.back().bytes - list.back().used < bytes) {
+    const Chunk made = map_chunk(bytes);
+    if (made.bytes == 0) return nullptr;
+    list.push_back(made);
+  }
+  Chunk& chunk = list.back();
+  std::byte* const p = chunk.begin + chunk.used;
+  chunk.used += bytes;
+  ++chunk.blocks;
+  return p;
+}
+
+void unmap_block(void* memory, size_t bytes) {
+  auto* const p = static_cast<std::byte*>(memory);
+  const std::lock_guard lock(chunks().mutex);
+  std::vector<Chunk>& list = chunks().list;
+  const auto chunk =
+      std::find_if(list.begin(), list.end(), [p](const Chunk& c) { return p >= c.begin && p < c.begin + c.bytes; });
+  if (--chunk->blocks == 0) {
+    ::munmap(chunk->begin, chunk->bytes);
+    list.erase(chunk);
+    return;
+  }
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t first = round_up(reinterpret_cast<uintptr_t>(p), page);
+  const uintptr_t last = (reinterpret_cast<uintptr_t>(p) + bytes) / page * page;
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
 
 }  // namespace smelt

@@ -18,4 +18,14 @@ void* map_zeroed(size_t bytes);
 /// `bytes`: what map_zeroed() was asked for.
 void unmap_zeroed(void* memory, size_t bytes);
 
+/// True for blocks that are large enough for map_block(). False for all where reads past the end are watched.
+bool is_worth_sharing_pages(size_t bytes);
+
+/// Zero-filled memory, aligned to 64 bytes, for blocks that live as long as a model. Blocks lie one behind the other in
+/// pages that they share, huge ones from the second half MiB on: few page faults, and no page that is filled in part.
+/// Thread-safe. To be freed with unmap_block(); nullptr when there is none.
+void* map_block(size_t bytes);
+/// `bytes`: what map_block() was asked for. The pages that hold nothing else go back to the system.
+void unmap_block(void* memory, size_t bytes);
+
 }  // namespace smelt

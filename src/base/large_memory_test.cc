@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <vector>
 
 namespace smelt {
 namespace {
@@ -33,6 +34,39 @@ TEST(LargeMemory, MappedMemoryIsZeroAndMayBeWritten) {
 }
 
 TEST(LargeMemory, TooMuchIsNull) { EXPECT_EQ(map_zeroed(SIZE_MAX / 2), nullptr); }
+
+TEST(LargeMemory, BlocksAreZeroAlignedAndApart) {
+  if (!is_worth_sharing_pages(size_t{1} << 20)) GTEST_SKIP() << "reads past the end are watched";
+  struct Block {
+    unsigned char* p;
+    size_t bytes;
+  };
+  std::vector<Block> blocks;
+  const auto take = [&](size_t bytes) {
+    auto* p = static_cast<unsigned char*>(map_block(bytes));
+    ASSERT_NE(p, nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % 64, 0U);
+    EXPECT_EQ(std::count(p, p + bytes, 0), static_cast<ptrdiff_t>(bytes));
+    std::fill_n(p, bytes, static_cast<unsigned char>(blocks.size() + 1));
+    blocks.push_back({p, bytes});
+  };
+  // More than a chunk in all; one is larger than a chunk by itself.
+  for (const size_t bytes : {1000, 4096, 5 << 20, 100000, 70 << 20, 64, 3 << 20}) take(bytes);
+  // What is freed between others takes nothing from them.
+  for (const size_t i : {2U, 4U, 1U}) {
+    unmap_block(blocks[i].p, blocks[i].bytes);
+    blocks[i].bytes = 0;
+  }
+  take(2 << 20);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const auto [p, bytes] = blocks[i];
+    EXPECT_EQ(std::count(p, p + bytes, static_cast<unsigned char>(i + 1)), static_cast<ptrdiff_t>(bytes)) << i;
+  }
+  for (const auto& [p, bytes] : blocks)
+    if (bytes > 0) unmap_block(p, bytes);
+  EXPECT_EQ(map_block(SIZE_MAX / 2), nullptr);
+  EXPECT_EQ(map_block(SIZE_MAX), nullptr);
+}
 
 }  // namespace
 }  // namespace smelt

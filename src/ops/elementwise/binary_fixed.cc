@@ -1,6 +1,7 @@
 #include "ops/elementwise/binary_fixed.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -141,9 +142,23 @@ void squared_difference(const Operands& o) {
   const CommonScale common(o, 7);
   const auto unit = static_cast<double>(static_cast<float>(1 << 14) * o.py.scale);
   const FixedFactor out = fixed_factor(common.twice_max * common.twice_max / unit);
-  map_centred(o, [&](int32_t p, int32_t q) {
-    const int32_t d = common.of_a(p) - common.of_b(q);
-    return rescale_double(wrap_mul(d, d), out);
+  const auto square = [&](int32_t a, int32_t b) { return rescale_double(wrap_mul(a - b, a - b), out); };
+  if (o.y.elements() < 2 * 256) {
+    map_centred(o, [&](int32_t p, int32_t q) { return square(common.of_a(p), common.of_b(q)); });
+    return;
+  }
+  // Inputs of 8 bits have 256 values each: rescale those.
+  std::array<int32_t, 256> of_a, of_b;
+  for (int32_t i = 0; i < 256; ++i) {
+    const int32_t v = static_cast<int8_t>(i);
+    of_a[static_cast<size_t>(i)] = common.of_a(v - o.pa.zero_point);
+    of_b[static_cast<size_t>(i)] = common.of_b(v - o.pb.zero_point);
+  }
+  const auto *a = o.a.data<uint8_t>(), *b = o.b.data<uint8_t>();
+  auto* y = o.y.data<int8_t>();
+  BroadcastWalk<2>(o.y.shape(), {o.a.shape(), o.b.shape()}).each([&](int64_t i, const std::array<int64_t, 2>& at) {
+    const int64_t r = int64_t{square(of_a[a[at[0]]], of_b[b[at[1]]])} + o.py.zero_point;
+    y[i] = static_cast<int8_t>(std::min(o.hi, std::max(o.lo, r)));
   });
 }
 

@@ -10,6 +10,7 @@
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
+#include "base/mapped_file.h"
 #include "ops/common/quantized_pair.h"
 
 namespace smelt {
@@ -43,7 +44,12 @@ class ConvI8 final : public Kernel {
     const ConvI8Key key{{g, filter, bias}, &gemm_, chunks_.count(), q.x_zero, q.x_signed};
     packed_ = spec.packs.get(
         key,
-        [&] { return unquantized ? pack(filter.data<int8_t>()) : pack(ordered_filter(g_, filter, q_.w_zeros).data()); },
+        [&] {
+          Packed packed =
+              unquantized ? pack(filter.data<int8_t>()) : pack(ordered_filter(g_, filter, q_.w_zeros).data());
+          release_pages(filter.unaligned_bytes(), filter.bytes());
+          return packed;
+        },
         [&] {
           return spec.contents("conv_i8", key.filter.numbers(),
                                {key.chunks, key.x_zero, key.x_signed, gemm_.bytes, gemm_.addend_rows});

@@ -17,6 +17,7 @@
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
+#include "base/mapped_file.h"
 #include "ops/common/quantized_pair.h"
 #include "tensor/numeric.h"
 
@@ -76,8 +77,13 @@ class ConvIntegerKernel final : public Kernel {
     scales_at_ = padded_bytes(gemm_.packed_bytes(packed_depth(), g.c_out) * g.groups);
     column_sums_offset_ = scales_at_ + padded_bytes(g.all_out() * 4);
     const void* zeros = !real_ && spec.has(3) ? spec.constant(3)->raw() : nullptr;
-    packed_ = spec.packs.get(ConvIntegerKey{{g, *spec.constant(1), nullptr}, &gemm_, zeros, chunks_.count(), real_},
-                             [&] { return pack(*spec.constant(1), params); });
+    packed_ =
+        spec.packs.get(ConvIntegerKey{{g, *spec.constant(1), nullptr}, &gemm_, zeros, chunks_.count(), real_}, [&] {
+          const Tensor& filter = *spec.constant(1);
+          Packed packed = pack(filter, params);
+          release_pages(filter.unaligned_bytes(), filter.bytes());
+          return packed;
+        });
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(windows_ + quantized_); }
   bool take_epilogue(const EpilogueF32& epilogue) override { return real_ && clamps(act_) && epilogue_.take(epilogue); }

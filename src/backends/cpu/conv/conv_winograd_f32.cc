@@ -7,6 +7,8 @@
 // a result that is not finite is computed anew by its definition: infinities and NaN come out where the direct
 // convolution has them, also where only the transforms overflow.
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -39,10 +41,10 @@ class ConvWinogradF32 final : public Kernel {
         rows_(ceil_div(g.out[1], transforms.tile)),
         columns_(ceil_div(g.out[2], transforms.tile)) {
     const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
-    filter_ = spec.constant(1)->data<float>();
+    filter_ = spec.constant(1)->unaligned_bytes();
     const ConvWinogradKey key{{g, *spec.constant(1), bias}, &gemm_, transforms.tile};
     packed_ = spec.packs.get(
-        key, [&] { return pack(filter_, bias ? bias->data<float>() : nullptr); },
+        key, [&] { return pack(bias ? bias->data<float>() : nullptr); },
         [&] { return spec.contents("conv_winograd_f32", key.filter.numbers(), {key.tile}); });
     // Transformed tiles and their products stay in the level-2 cache; the filters are read once a block, which pays
     // off for several tiles of the product.
@@ -86,27 +88,39 @@ class ConvWinogradF32 final : public Kernel {
   int64_t filter_floats() const { return gemm_.packed_size(g_.c_in, g_.c_out); }
   const float* bias() const { return packed_->data<float>() + positions() * filter_floats(); }
 
+  /// Weight `tap` of input channel i and output channel o. The constant is read where it lies, aligned or not: no copy
+  /// stands beside the packed form.
+  float weight(int64_t o, int64_t i, int64_t tap) const {
+    float w;
+    std::memcpy(&w, filter_ + (o * g_.filter_o + i * g_.filter_i + tap * g_.filter_s) * int64_t{sizeof w}, sizeof w);
+    return w;
+  }
+  /// The pages of the filters of output channels [first, last) go back to their file.
+  void release(int64_t first, int64_t last) const {
+    if (g_.filter_o < g_.k()) return;  // they lie between others
+    release_pages(filter_ + first * g_.filter_o * int64_t{sizeof(float)},
+                  static_cast<size_t>((last - first) * g_.filter_o) * sizeof(float));
+  }
   /// The transformed filters of each position, then the bias (zeros if there is none).
-  Packed pack(const float* filter, const float* bias) const {
+  Packed pack(const float* bias) const {
     const int64_t size = filter_floats(), nr = gemm_.nr();
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(positions() * size + g_.c_out) * sizeof(float));
     std::vector<float> taps(static_cast<size_t>(9 * g_.c_in)), u(static_cast<size_t>(positions() * nr * g_.c_in));
     for (int64_t panel = 0; panel < gemm_.panels(g_.c_out); ++panel) {
       const int64_t first = panel * nr, used = std::min(nr, g_.c_out - first);
       for (int64_t o = 0; o < used; ++o) {
-        const float* from = filter + (first + o) * g_.filter_o;
         for (int64_t t = 0; t < 9; ++t)
-          for (int64_t i = 0; i < g_.c_in; ++i)
-            taps[static_cast<size_t>(t * g_.c_in + i)] = from[i * g_.filter_i + t * g_.filter_s];
+          for (int64_t i = 0; i < g_.c_in; ++i) taps[static_cast<size_t>(t * g_.c_in + i)] = weight(first + o, i, t);
         transforms_.filter(taps.data(), g_.c_in, u.data() + o * g_.c_in, nr * g_.c_in);
       }
       for (int64_t p = 0; p < positions(); ++p)
         gemm_.pack(u.data() + p * nr * g_.c_in, 1, g_.c_in, g_.c_in, used, nullptr,
                    packed->data<float>() + p * size + gemm_.panel_offset(g_.c_in, panel));
+      release(first, first + used);
     }
     float* const addends = packed->data<float>() + positions() * size;
     bias ? std::copy_n(bias, g_.c_out, addends) : std::fill_n(addends, g_.c_out, 0.0f);
-    release_pages(filter, static_cast<size_t>(g_.c_out * g_.k()) * sizeof(float));
+    release(0, g_.c_out);
     return packed;
   }
   /// Address of input pixel [row, column] of an image; nullptr: in the padding.
@@ -159,7 +173,7 @@ class ConvWinogradF32 final : public Kernel {
       float sums[kMaxWinogradTile * kMaxWinogradTile];
       std::fill_n(sums, n * n, bias()[o]);
       for (int64_t t = 0; t < 9; ++t) {
-        for (int64_t i = 0; i < g_.c_in; ++i) taps[i] = filter_[o * g_.filter_o + i * g_.filter_i + t * g_.filter_s];
+        for (int64_t i = 0; i < g_.c_in; ++i) taps[i] = weight(o, i, t);
         for (int64_t q = 0; q < n * n; ++q) {
           const float* from = pixel(x, tile.image, tile.row * n - g_.pad[1] + q / n + t / 3,
                                     tile.column * n - g_.pad[2] + q % n + t % 3);
@@ -176,10 +190,10 @@ class ConvWinogradF32 final : public Kernel {
   const GemmF32& gemm_;
   const WinogradTransforms& transforms_;
   Activation act_;
-  const float* filter_ = nullptr;     ///< the constant, which outlives the kernel
-  int64_t threads_, rows_, columns_;  ///< of tiles of an image
-  int64_t blocks_ = 1, block_ = 1;    ///< blocks of all images, tiles of a block at most
-  int64_t v_row_ = 0, m_row_ = 0;     ///< floats from tile to tile
+  const std::byte* filter_ = nullptr;  ///< floats of the constant, which outlives the kernel; aligned or not
+  int64_t threads_, rows_, columns_;   ///< of tiles of an image
+  int64_t blocks_ = 1, block_ = 1;     ///< blocks of all images, tiles of a block at most
+  int64_t v_row_ = 0, m_row_ = 0;      ///< floats from tile to tile
   Packed packed_;
 };
 

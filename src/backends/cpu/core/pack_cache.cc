@@ -10,9 +10,10 @@
 namespace smelt {
 
 AlignedBuffer::AlignedBuffer(size_t bytes) : bytes_(bytes) {
-  data_ = is_worth_mapping(bytes) ? map_zeroed(with_slack(bytes)) : allocate_large(with_slack(bytes));
+  const bool shares_pages = is_worth_sharing_pages(bytes);
+  data_ = shares_pages ? map_block(with_slack(bytes)) : allocate_large(with_slack(bytes));
   if (!data_) throw std::bad_alloc();
-  if (!is_worth_mapping(bytes)) std::memset(data_, 0, with_slack(bytes));
+  if (!shares_pages) std::memset(data_, 0, with_slack(bytes));
 }
 
 AlignedBuffer::AlignedBuffer(std::shared_ptr<const MappedFile> file, const std::byte* data, size_t bytes)
@@ -20,8 +21,8 @@ AlignedBuffer::AlignedBuffer(std::shared_ptr<const MappedFile> file, const std::
 
 AlignedBuffer::~AlignedBuffer() {
   if (file_) return;
-  if (is_worth_mapping(bytes_))
-    unmap_zeroed(data_, with_slack(bytes_));
+  if (is_worth_sharing_pages(bytes_))
+    unmap_block(data_, with_slack(bytes_));
   else
     std::free(data_);
 }

@@ -196,7 +196,10 @@ void GemmI8::pack(const int16_t* weights, int64_t k, int64_t n, const int32_t* b
 
 void GemmI8::pack(const int8_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero,
                   void* packed) const {
-  pack_panels(*this, weights, k, n, bias, a_zero, packed);
+  if (pack_bytes)
+    pack_bytes(*this, {reinterpret_cast<const uint8_t*>(weights), 1, k, k, n, true}, bias, a_zero, packed);
+  else
+    pack_panels(*this, weights, k, n, bias, a_zero, packed);
 }
 
 void GemmI8::convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, bool is_signed, int32_t zero, void* a,

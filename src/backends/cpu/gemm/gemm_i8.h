@@ -13,6 +13,14 @@
 
 namespace smelt {
 
+/// A matrix b of bytes: element (i, j) lies at data[i * row_stride + j * column_stride]. One of the strides is 1.
+struct BytesOfB {
+  const uint8_t* data = nullptr;
+  int64_t row_stride = 1, column_stride = 1;
+  int64_t k = 0, n = 0;
+  bool is_signed = true;  ///< else uint8, which the packed form counts from 128
+};
+
 /// Integer matrix product with exact 32-bit accumulators (modulo 2^32), in tiles of mr rows by nr columns of b's
 /// panels.
 ///
@@ -52,6 +60,7 @@ struct GemmI8 {
   }
   /// Packs weights given as [n][k] (zero points subtracted; in the byte form they fit int8). `bias`: n addends or null.
   /// a_zero: subtracted from every element of a through the addends (bytes only; the short form converts a instead).
+  /// `packed`: aligned to 64 bytes.
   void pack(const int16_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero, void* packed) const;
   void pack(const int8_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero, void* packed) const;
 
@@ -94,6 +103,9 @@ struct GemmI8 {
   /// The value that stands for `zero` in the accumulators of the byte form, which counts int8 from -128.
   static int32_t int8_zero_point(bool is_signed, int32_t zero) { return is_signed ? zero + 128 : zero; }
 
+  /// pack() of bytes on levels that have a fast one; else null.
+  void (*pack_bytes)(const GemmI8& gemm, const BytesOfB& b, const int32_t* bias, int32_t a_zero,
+                     void* packed) = nullptr;
   void (*to_int16)(const uint8_t* x, int64_t n, bool is_signed, int32_t zero, int16_t* out) = nullptr;
 };
 

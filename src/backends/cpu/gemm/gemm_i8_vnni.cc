@@ -2,6 +2,7 @@
 #if defined(__x86_64__)
 #include "backends/cpu/core/vnni-inl.h"
 #include "backends/cpu/gemm/gemm_i8.h"
+#include "backends/cpu/gemm/pack_bytes_vnni.h"
 
 SMELT_BEFORE_VNNI
 namespace smelt {
@@ -83,6 +84,7 @@ void fill_vnni_tiles(GemmI8& bytes, GemmI8& int16s) {
   bytes.mr = int16s.mr = 14;
   bytes.lanes = int16s.lanes = 16;
   bytes.bytes = true;
+  bytes.pack_bytes = pack_bytes_vnni;
   fill<Int8Products, 14>(bytes, false);
   fill<SignedInt8Products, 14>(bytes, true);
   for (const bool sign : {false, true}) fill<Int16Products, 14>(int16s, sign);

@@ -94,7 +94,7 @@ void pack_columns(const BytesOfB& b, int64_t column, int64_t columns, GroupWrite
 
 }  // namespace
 
-void pack_bytes_vnni(const GemmI8& gemm, const BytesOfB& b, int32_t a_zero, void* packed) {
+void pack_bytes_vnni(const GemmI8& gemm, const BytesOfB& b, const int32_t* bias, int32_t a_zero, void* packed) {
   const __m512i zero = _mm512_set1_epi32(gemm.less - a_zero);
   for (int64_t p = 0; p < gemm.panels(b.n); ++p) {
     char* panel = static_cast<char*>(packed) + gemm.panel_offset(b.k, p);
@@ -103,7 +103,9 @@ void pack_bytes_vnni(const GemmI8& gemm, const BytesOfB& b, int32_t a_zero, void
       const int64_t column = p * gemm.nr() + at, columns = std::min(kColumns, b.n - column);
       GroupWriter out{panel + gemm.addend_rows * width * kGroup, width * kGroup};
       b.column_stride == 1 ? pack_rows(b, column, columns, out) : pack_columns(b, column, columns, out);
-      const __m512i addends = _mm512_mullo_epi32(out.sums, zero);
+      const __m512i biases =
+          bias ? _mm512_maskz_loadu_epi32(first_lanes(columns), bias + column) : _mm512_setzero_si512();
+      const __m512i addends = _mm512_add_epi32(_mm512_mullo_epi32(out.sums, zero), biases);
       _mm512_store_si512(panel, addends);
       if (gemm.addend_rows > 1)
         _mm512_store_si512(panel + width * kGroup, _mm512_add_epi32(addends, _mm512_slli_epi32(out.sums, 7)));

@@ -10,6 +10,7 @@
 #include "backends/cpu/matmul/matrix_key.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
+#include "base/mapped_file.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/matmul/matmul_shape.h"
 #include "tensor/numeric.h"
@@ -51,7 +52,12 @@ class MatMulI8 final : public Kernel {
     const MatMulI8Key key{
         {s, *spec.constant(1), requantize_params_ ? c : nullptr}, &gemm_, blocks_, rows, x_zero_, x_signed_};
     packed_ = spec.packs.get(
-        key, [&] { return pack(weights); },
+        key,
+        [&] {
+          Packed packed = pack(weights);
+          release_pages(spec.constant(1)->unaligned_bytes(), spec.constant(1)->bytes());
+          return packed;
+        },
         [&] {
           return spec.contents("matmul_i8", key.matrix.numbers(),
                                {blocks_, static_cast<int64_t>(rows), x_zero_, x_signed_, gemm_.bytes, gemm_.addend_rows,
@@ -163,6 +169,7 @@ class MatMulI8 final : public Kernel {
     std::copy(w.scales().begin(), w.scales().end(), scales);
     const bool constant_zero = rows_ == Rows::kPerTensorParams || rows_ == Rows::kBlocks;  // then panels take it off
     const int32_t zero = constant_zero ? GemmI8::int8_zero_point(x_signed_, x_zero_) : 0;
+    const bool needs_sums = !requantize_params_ && rows_ != Rows::kBlocks;
     const auto sum = [](const auto* values, int64_t n) {
       uint32_t total = 0;
       for (int64_t j = 0; j < n; ++j) total += static_cast<uint32_t>(static_cast<int32_t>(values[j]));
@@ -170,7 +177,7 @@ class MatMulI8 final : public Kernel {
     };
     const int32_t* bias = requantize_params_ ? requantize_params_->bias.data() : nullptr;
     if (const int8_t* unquantized = w.unquantized()) {
-      for (int64_t n = 0; n < s_.n; ++n) acc[n] = sum(unquantized + n * s_.k, s_.k);
+      for (int64_t n = 0; n < s_.n && needs_sums; ++n) acc[n] = sum(unquantized + n * s_.k, s_.k);
       gemm_.pack(unquantized, s_.k, s_.n, bias, zero, to);
       return packed;
     }

@@ -60,7 +60,8 @@ class MatMulI8Dynamic final : public Kernel {
     const int32_t a_zero = GemmI8::int8_zero_point(q_.x_signed, q_.x_zero);
 #if defined(__x86_64__)
     if (packs_bytes_) {
-      pack_bytes_vnni(gemm_, {b, v.row_stride, v.column_stride, s_.k, s_.n, q_.w_signed}, a_zero, scratch + packed_at_);
+      pack_bytes_vnni(gemm_, {b, v.row_stride, v.column_stride, s_.k, s_.n, q_.w_signed}, nullptr, a_zero,
+                      scratch + packed_at_);
       return;
     }
 #endif
