@@ -5,9 +5,10 @@ namespace smelt {
 
 Status optimise(Module& module, const Evaluate& evaluate) {
   for (Graph& graph : module.graphs) {
-    fold_constants(graph, evaluate);
+    const std::vector<ValueId> constants = fold_constants(graph, evaluate);
     remove_dead_nodes(graph);
-    if (builds_op("ShapeOf")) fold_shape_arithmetic(module, graph, evaluate);
+    if (builds_op("ShapeOf") || builds_op("Expand")) fold_shape_arithmetic(module, graph, evaluate, constants);
+    if (builds_op("Cast") || builds_op("Expand")) remove_identities(graph);
     if (builds_op("LayerNorm") || builds_op("GroupNorm") || builds_op("Unary") || builds_op("MatMul")) recompose(graph);
     if (builds_op("Attention")) fuse_attention(graph);
     if (builds_op("BatchNorm")) fuse_batch_norm(graph);

@@ -25,15 +25,19 @@ Status optimise(Module& module, const Evaluate& evaluate);
 void remove_dead_nodes(Graph& graph);
 /// Evaluates nodes whose inputs are all constants and makes their outputs constants. Nodes whose outputs are much
 /// larger than their inputs stay, so that loading does not blow up the model. A node that fails stays and fails at run
-/// time.
-void fold_constants(Graph& graph, const Evaluate& evaluate);
+/// time. Returns the values that became constants.
+std::vector<ValueId> fold_constants(Graph& graph, const Evaluate& evaluate);
 /// Makes the outputs of a node of the graph constants, on the terms of fold_constants(). True if it did; the node
 /// itself stays.
 bool fold_node(Graph& graph, const Node& node, const Evaluate& evaluate);
-/// Makes constants of what follows from dimensions that are known, and gives each Reshape whose target is put together
+/// Makes constants of what follows from dimensions that are known and from `constants`, values whose contents the shape
+/// rules of their readers did not know, and gives each Reshape whose target is put together
 /// from dimensions of values a constant target where all but one are numbers or those of its input in the same places,
 /// for which 0 stands. Tells the shapes of what follows.
-void fold_shape_arithmetic(Module& module, Graph& graph, const Evaluate& evaluate);
+void fold_shape_arithmetic(Module& module, Graph& graph, const Evaluate& evaluate,
+                           const std::vector<ValueId>& constants = {});
+/// Removes Casts to the type that a value has and Expands to its shape; their readers read the value itself.
+void remove_identities(Graph& graph);
 /// Moves a Gather of dequantized constant integers, embeddings for example, before the DequantizeLinear of one scale:
 /// only the integers that are read become real numbers.
 void gather_before_dequantize(Graph& graph);

@@ -68,8 +68,10 @@ bool fold_node(Graph& graph, const Node& n, const Evaluate& evaluate) {
   return all;
 }
 
-void fold_constants(Graph& graph, const Evaluate& evaluate) {
-  for (const Node& n : graph.nodes) fold_node(graph, n, evaluate);
+std::vector<ValueId> fold_constants(Graph& graph, const Evaluate& evaluate) {
+  std::vector<ValueId> folded;
+  for (const Node& n : graph.nodes)
+    if (fold_node(graph, n, evaluate)) folded.insert(folded.end(), n.outputs.begin(), n.outputs.end());
   // Nodes whose outputs are now constants are not needed.
   std::erase_if(graph.nodes, [&](const Node& n) {
     if (n.outputs.empty() || (op_info(n.op).flags & (kEffect | kControl))) return false;
@@ -77,6 +79,8 @@ void fold_constants(Graph& graph, const Evaluate& evaluate) {
       if (id != kNoValue && !graph.value(id).constant) return false;
     return true;
   });
+  std::erase(folded, kNoValue);
+  return folded;
 }
 
 }  // namespace smelt

@@ -20,7 +20,8 @@ class ShapeFolder {
         flow_(graph, module.exact_inputs),
         changed_(graph.values.size(), false) {}
 
-  void run() {
+  void run(const std::vector<ValueId>& constants) {
+    for (const ValueId id : constants) changed_[static_cast<size_t>(id)] = true;
     for (Node& n : graph_.nodes) {
       const bool constant = make_constant_target(n);
       const bool reads = std::ranges::any_of(
@@ -121,9 +122,16 @@ class ShapeFolder {
 
 }  // namespace
 
-void fold_shape_arithmetic(Module& module, Graph& graph, const Evaluate& evaluate) {
-  if (std::ranges::find(graph.nodes, Op::kShapeOf, &Node::op) != graph.nodes.end())
-    ShapeFolder(module, graph, evaluate).run();
+void fold_shape_arithmetic(Module& module, Graph& graph, const Evaluate& evaluate,
+                           const std::vector<ValueId>& constants) {
+  std::vector<bool> told(graph.values.size(), false);
+  for (const ValueId id : constants) told[static_cast<size_t>(id)] = true;
+  const auto is_told = [&](ValueId id) { return id != kNoValue && told[static_cast<size_t>(id)]; };
+  const auto is_open = [&](ValueId id) { return id != kNoValue && !graph.value(id).type.is_static(); };
+  const bool applies = std::ranges::any_of(graph.nodes, [&](const Node& n) {
+    return n.op == Op::kShapeOf || (std::ranges::any_of(n.inputs, is_told) && std::ranges::any_of(n.outputs, is_open));
+  });
+  if (applies) ShapeFolder(module, graph, evaluate).run(constants);
 }
 
 }  // namespace smelt

@@ -226,5 +226,29 @@ TEST(ShapeArithmetic, ShapesBehindAreTold) {
   EXPECT_EQ(o.module->graphs[0].value(y).type.shape, (Shape{-1, 3, -1, 8}));
 }
 
+/// Dimensions of y = x + Expand(1.0 [1], target), where the target is a sum of lists that the shape rules do not
+/// compute.
+Shape sum_with_expanded(bool constant) {
+  Open o;
+  const ValueId x = o.b->input("y", ValueType::tensor(DType::kF32, Shape{1, 5, 24}));
+  const ValueId given = o.b->input("given", ValueType::tensor(DType::kI64, Shape{3}));
+  const ValueId list = constant ? o.b->i64({0, 4, 23}) : given;
+  const ValueId target = o.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {list, o.b->i64({1, 1, 1})});
+  const ValueId one = o.b->constant("", test::random_tensor(DType::kF32, {1}, 0, 1, 1));
+  const ValueId wide = o.none(Op::kExpand, {one, target});
+  const ValueId y = o.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {x, wide});
+  Graph& graph = o.module->graphs[0];
+  graph.outputs = {y};
+  const convert::NodeRunner runner(*o.module);
+  fold_shape_arithmetic(*o.module, graph, runner.evaluate(), fold_constants(graph, runner.evaluate()));
+  EXPECT_TRUE(verify(*o.module).ok());
+  return graph.value(y).type.shape;
+}
+
+TEST(ShapeArithmetic, ShapesThatFollowFromFoldedConstants) {
+  EXPECT_EQ(sum_with_expanded(true), (Shape{1, 5, 24}));
+  EXPECT_FALSE(sum_with_expanded(false).is_static());
+}
+
 }  // namespace
 }  // namespace smelt

@@ -95,7 +95,7 @@ class AttentionFuser {
     const auto& last = static_cast<const MatMulAttrs&>(*weighted.attrs);
     const Node* probabilities = last.transpose_b || last.alpha != 1 ? nullptr : softmax(weighted.inputs[0]);
     if (!probabilities) return false;
-    h.v = weighted.inputs[1];
+    h.v = unrepeated(weighted.inputs[1]);
     ValueId scores = probabilities->inputs[0];
     const Node* scored = scaled_scores(scores, h);
     if (!scored) {
@@ -112,7 +112,9 @@ class AttentionFuser {
     h.scale *= a.alpha;
     h.q = without_scale(scored->inputs[0], h.scale);
     h.k = without_scale(scored->inputs[1], h.scale);
-    return (a.transpose_b || turn_keys(h)) && std::isfinite(h.scale) && h.scale != 0 && same_heads(h);
+    if (!a.transpose_b && !turn_keys(h)) return false;
+    h.k = unrepeated(h.k);
+    return std::isfinite(h.scale) && h.scale != 0 && same_heads(h);
   }
   const Node* scaled_scores(ValueId id, Heads& h) const {
     double scale = 1;
@@ -179,7 +181,23 @@ class AttentionFuser {
     h.k = without_scale(inner->inputs[0], h.scale);
     return true;
   }
-  /// True if neither batch nor heads are broadcast.
+  /// [B, H, T, D] of [B, H * n, T, D] that has n copies of each head beside each other, as torch's repeat_kv makes
+  /// them by way of [B, H, 1, T, D]; another value as it is.
+  ValueId unrepeated(ValueId id) const {
+    const Node* join = in_.producer(id, Op::kReshape);
+    const Node* copies = join ? in_.producer(join->inputs[0], Op::kExpand) : nullptr;
+    if (!copies || !in_.is_f32(copies->inputs[0])) return id;
+    const Node* split = in_.producer(copies->inputs[0], Op::kUnsqueeze);
+    if (!split) split = in_.producer(copies->inputs[0], Op::kReshape);
+    if (!split || !in_.is_f32(split->inputs[0])) return id;
+    const Shape &x = in_.type(split->inputs[0]).shape, &wide = in_.type(copies->outputs[0]).shape;
+    if (x.rank() != 4 || !x.is_static() || wide.rank() != 5 || !wide.is_static()) return id;
+    const bool repeats = in_.type(copies->inputs[0]).shape == Shape{x[0], x[1], 1, x[2], x[3]} &&
+                         wide == Shape{x[0], x[1], wide[2], x[2], x[3]} &&
+                         in_.type(id).shape == Shape{x[0], x[1] * wide[2], x[2], x[3]};
+    return repeats ? split->inputs[0] : id;
+  }
+  /// True if the batch is not broadcast, and heads of queries share those of keys and values evenly.
   bool same_heads(const Heads& h) {
     const auto shape = [&](ValueId id) -> const Shape& { return in_.type(id).shape; };
     if (!in_.is_f32(h.q) || !in_.is_f32(h.k) || !in_.is_f32(h.v) || shape(h.q).rank() != 4 || shape(h.k).rank() != 4 ||
@@ -187,7 +205,7 @@ class AttentionFuser {
       return false;
     const Shape &q = shape(h.q), &k = shape(h.k), &v = shape(h.v);
     const int64_t k_heads = h.k_transpose < 0 ? k[1] : shape(h.k_turned)[2];
-    if (q[1] < 0 || q[1] != k_heads || q[1] != v[1] || q[3] < 0) return false;
+    if (q[1] < 0 || k_heads < 1 || q[1] % k_heads != 0 || k_heads != v[1] || q[3] < 0) return false;
     if (q[0] >= 0 && q[0] == k[0] && q[0] == v[0]) return true;
     if (!flow_) {
       flow_.emplace(graph_, false);
@@ -247,7 +265,8 @@ class AttentionFuser {
     const int join = flat_q == kNoValue || y.rank() != 4 || y[3] < 0 ? -1 : joining_reshape(result);
     AttentionAttrs a;
     a.scale = h.scale;
-    a.num_heads = a.kv_heads = q[1];
+    a.num_heads = q[1];
+    a.kv_heads = in_.type(h.v).shape[1];
     Node n = graph_.nodes[index];
     n.op = Op::kAttention;
     n.attrs = make_attrs<AttentionAttrs>(a);

@@ -127,6 +127,28 @@ TEST(FuseAttention, WindowsThatSplitTheBatchStay) {
       {"Attention"});
 }
 
+/// Attention of 3 heads of queries over copies of one of keys and values; `beside`: the copies of a head are
+/// neighbours.
+ValueId shared_heads(Forms& f, ValueId x, bool beside) {
+  const ValueId q = heads(f, x, {0, 2, 1, 3});
+  const ValueId one = f.reshape(f.mul(f.reshape(x, {2, 5, 3, 8}), 0.5), {2, 3, 5, 8});  // 3 heads of 5 rows
+  const auto copies = [&](ValueId v) {
+    const ValueId apart = beside ? f.reshape(v, {2, 3, 1, 5, 8}) : f.reshape(v, {2, 1, 3, 5, 8});
+    const ValueId to = beside ? f.b.i64({2, 3, 2, 5, 8}) : f.b.i64({2, 2, 3, 5, 8});
+    return f.reshape(f.op(Op::kExpand, make_attrs<NoAttrs>(), {apart, to}), {2, 6, 5, 8});
+  };
+  const ValueId queries = f.op(Op::kConcat, make_attrs<AxisAttrs>(1), {q, f.mul(q, 2.0)});  // 6 heads
+  const ValueId scores = f.matmul(queries, f.transpose(copies(one), {0, 1, 3, 2}));
+  return f.matmul(f.softmax(scores), copies(f.add(one, 1)));
+}
+
+TEST(FuseAttention, HeadsOfQueriesShareKeys) {
+  const auto form = [](bool beside) { return [beside](Forms& f, ValueId x) { return shared_heads(f, x, beside); }; };
+  check_fused(kRowsOf24, form(true), {"Binary", "Binary", "Concat", "Binary", "Attention"});
+  // Copies of all heads one after another are other heads: they are made.
+  check_fused(kRowsOf24, form(false), {"Binary", "Binary", "Concat", "Expand", "Binary", "Expand", "Attention"});
+}
+
 TEST(FuseAttention, OthersStay) {
   const std::vector<int64_t> swap{0, 2, 1, 3};
   check_fused(  // one batch of keys for all queries

@@ -40,12 +40,12 @@ class ChannelsLast {
     find_constant();
     std::vector<Node> nodes = std::move(g_.nodes);
     g_.nodes.clear();
-    std::vector<int> uses(g_.values.size(), 0);
+    reads_.assign(g_.values.size(), 0);
     for (const Node& n : nodes)
       for (ValueId id : n.inputs)
-        if (id != kNoValue) ++uses[static_cast<size_t>(id)];
+        if (id != kNoValue) ++reads_[static_cast<size_t>(id)];
     for (size_t k = 0; k < nodes.size(); ++k) {
-      if (shuffle(nodes, k, uses)) {
+      if (shuffle(nodes, k)) {
         k += 2;
         continue;
       }
@@ -200,6 +200,13 @@ class ChannelsLast {
     return id == kNoValue || (type(id).is_static() && type(id).shape.elements() == 1);
   }
 
+  /// True for an image that a node makes larger for the graph's output alone. The smaller image is then transposed.
+  bool is_enlarged_output(const Node& n) const {
+    const ValueId y = n.outputs[0];
+    const ValueType &from = type(n.inputs[0]), &to = type(y);
+    return reads_[static_cast<size_t>(y)] == 0 && to.dtype == DType::kF32 && !to.quant && from.is_static() &&
+           to.is_static() && from.shape.elements() < to.shape.elements();
+  }
   /// True if a kAnyLayout node can't be channels-last after all.
   bool needs_channels_first(const Node& n) const {
     if (!one_output(n) && n.op != Op::kSplit) return true;
@@ -239,6 +246,7 @@ class ChannelsLast {
       case Op::kResize: {
         auto a = static_cast<const ResizeAttrs&>(*n.attrs);
         if (a.coord == ResizeAttrs::Coord::kTfCropAndResize) return false;  // its roi may list all dimensions
+        if (is_enlarged_output(n)) return false;
         if (a.axes.empty())
           for (int i = 0; i < r; ++i) a.axes.push_back(i);
         a.axes = map_axes(std::move(a.axes), r);
@@ -369,15 +377,15 @@ class ChannelsLast {
 
   /// Rewrites a channel shuffle: Reshape to [n, g, c, spatial], Transpose to [n, c, g, spatial], Reshape to
   /// [n, c g, spatial]. `k` is the first node. False if the nodes are none.
-  bool shuffle(const std::vector<Node>& nodes, size_t k, const std::vector<int>& uses) {
+  bool shuffle(const std::vector<Node>& nodes, size_t k) {
     const Node& split = nodes[k];
     if (split.op != Op::kReshape || !has_last(split.inputs[0]) || k + 2 >= nodes.size()) return false;
     const Node &swap = nodes[k + 1], &join = nodes[k + 2];
     const ValueId x = split.inputs[0];
     const int r = rank(x);
     if (swap.op != Op::kTranspose || join.op != Op::kReshape || swap.inputs[0] != split.outputs[0] ||
-        join.inputs[0] != swap.outputs[0] || uses[static_cast<size_t>(split.outputs[0])] != 1 ||
-        uses[static_cast<size_t>(swap.outputs[0])] != 1 || swap.inputs.size() > 1)
+        join.inputs[0] != swap.outputs[0] || reads_[static_cast<size_t>(split.outputs[0])] != 1 ||
+        reads_[static_cast<size_t>(swap.outputs[0])] != 1 || swap.inputs.size() > 1)
       return false;
     if (std::find(g_.outputs.begin(), g_.outputs.end(), split.outputs[0]) != g_.outputs.end() ||
         std::find(g_.outputs.begin(), g_.outputs.end(), swap.outputs[0]) != g_.outputs.end())
@@ -425,6 +433,7 @@ class ChannelsLast {
   }
 
   Graph& g_;
+  std::vector<int> reads_;      ///< reads of a value of the graph as it was, by nodes
   std::vector<ValueId> last_;   ///< channels-last form of a value, or kNoValue
   std::vector<char> ready_;     ///< the channels-first form exists
   std::vector<char> constant_;  ///< the value depends on constants alone

@@ -49,7 +49,8 @@ class AttentionF32 final : public Kernel {
     score_row_ = round_up(g.keys, 16);
     depth_words_ = gemm_.words(g.depth);
     key_words_ = gemm_.words(g.keys);
-    k_workspace_ = padded_floats(gemm_.packed_size(depth_words_, g.keys));
+    packs_query_ = g.rows == 1 && !gemm_.to_words;
+    k_workspace_ = padded_floats(gemm_.packed_size(depth_words_, packs_query_ ? 1 : g.keys));
     v_workspace_ = padded_floats(gemm_.packed_size(key_words_, g.v_depth));
     score_workspace_ = padded_floats(block_ * score_row_);
     workspace_ = k_workspace_ + v_workspace_ + score_workspace_ + padded_floats(block_);
@@ -82,8 +83,8 @@ class AttentionF32 final : public Kernel {
                  *const factors = scores + score_workspace_;
     const float* q = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
-    gemm_.pack(ctx.input(1).data<float>() + k_.at(b, kv % g_.kv_heads), 1, k_.row_step, g_.depth, g_.keys, nullptr,
-               keys, scale_);
+    const float* const k = ctx.input(1).data<float>() + k_.at(b, kv % g_.kv_heads);
+    if (!packs_query_) gemm_.pack(k, 1, k_.row_step, g_.depth, g_.keys, nullptr, keys, scale_);
     gemm_.pack(ctx.input(2).data<float>() + v_.at(b, kv % g_.kv_heads), v_.row_step, 1, g_.keys, g_.v_depth, nullptr,
                values);
     const Bounds all = activation_bounds({});
@@ -102,8 +103,13 @@ class AttentionF32 final : public Kernel {
           queries = words;
           query_step = depth_words_;
         }
-        gemm_.run(n, g_.keys, depth_words_, queries, query_step, keys, 0, gemm_.panels(g_.keys), scores, score_row_,
-                  nullptr, all.lo, all.hi);
+        if (packs_query_) {
+          gemm_.pack(queries, 1, 1, g_.depth, 1, nullptr, keys, scale_);
+          gemm_.run(g_.keys, 1, g_.depth, k, k_.row_step, keys, 0, 1, scores, 1, nullptr, all.lo, all.hi);
+        } else {
+          gemm_.run(n, g_.keys, depth_words_, queries, query_step, keys, 0, gemm_.panels(g_.keys), scores, score_row_,
+                    nullptr, all.lo, all.hi);
+        }
         const bool all_keys = sees_all_keys(span);
         if (all_keys)
           weigh_rows(ctx, b, h, i, n, scores, factors);
@@ -184,6 +190,7 @@ class AttentionF32 final : public Kernel {
   const VectorOps& rows_;
   Heads q_, y_, k_, v_;
   bool has_mask_, bool_mask_;
+  bool packs_query_ = false;  ///< the rows of keys stay where they are; the only query is the packed side
   float scale_ = 1;
   int64_t score_row_ = 0;  ///< floats from one query's scores to the next's: vectors of rows do not overlap
   int64_t depth_words_ = 0, key_words_ = 0;

@@ -41,6 +41,8 @@ OpCase attention(const Row& r) {
 
 const Row kRows[] = {{1, 1, 1, 1, 1, 1, 1, false, false, false, {}},
                      {2, 4, 2, 5, 7, 8, 3, true, false, false, {}},
+                     {2, 4, 2, 1, 19, 8, 3, true, false, false, {2, 1, 1, 19}},
+                     {1, 6, 2, 1, 40, 20, 24, false, true, true, {}},
                      {1, 3, 3, 65, 65, 16, 16, false, false, false, {}},
                      {1, 2, 2, 33, 40, 20, 24, false, true, false, {}},
                      {1, 6, 2, 9, 50, 5, 33, true, true, true, {}},

@@ -17,6 +17,9 @@ namespace smelt {
 /// to[j] = sum over t < taps of weight[t] * from[index[t] * n + j], j < n.
 using WeightRows = void (*)(const float* from, const int64_t* index, const float* weight, int64_t taps, int64_t n,
                             float* to);
+/// to[i] = sum over t < taps of weight[t * n + i] * from[index[t * n + i]], i < n; taps > 0.
+using WeightNumbers = void (*)(const float* from, const int32_t* index, const float* weight, int64_t taps, int64_t n,
+                               float* to);
 }  // namespace smelt
 #endif
 
@@ -33,6 +36,25 @@ void weight_rows(const float* from, const int64_t* index, const float* weight, i
   });
 }
 
+void weight_numbers(const float* from, const int32_t* index, const float* weight, int64_t taps, int64_t n, float* to) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    auto sum = hn::Zero(d);
+    for (int64_t t = 0; t < taps; ++t)
+      sum =
+          hn::MulAdd(hn::LoadU(d, weight + t * n + i), hn::GatherIndex(d, from, hn::LoadU(di, index + t * n + i)), sum);
+    hn::StoreU(sum, d, to + i);
+  }
+  for (; i < n; ++i) {
+    float sum = 0;
+    for (int64_t t = 0; t < taps; ++t) sum += weight[t * n + i] * from[index[t * n + i]];
+    to[i] = sum;
+  }
+}
+
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -47,7 +69,9 @@ class ResizeF32 final : public Kernel {
   ResizeF32(std::vector<Pass> passes, const KernelSpec& spec)
       : passes_(std::move(passes)),
         elements_(spec.inputs[0].shape.elements()),
-        rows_(SMELT_FOR_LEVEL(spec.isa, weight_rows)) {
+        rows_(SMELT_FOR_LEVEL(spec.isa, weight_rows)),
+        numbers_(SMELT_FOR_LEVEL(spec.isa, weight_numbers)) {
+    for (const Pass& p : passes_) taps_.push_back(p.inner == 1 ? taps_of(p) : Taps{});
     for (size_t i = 0; i + 1 < passes_.size(); ++i)
       workspace_ = std::max(workspace_, round_up(passes_[i].outer * passes_[i].out * passes_[i].inner, 16));
   }
@@ -64,6 +88,15 @@ class ResizeF32 final : public Kernel {
     for (size_t i = 0; i < passes_.size(); ++i) {
       const Pass& p = passes_[i];
       float* to = i + 1 == passes_.size() ? y : scratch + static_cast<int64_t>(i % 2) * workspace_;
+      if (taps_[i].count > 0) {
+        const Taps& t = taps_[i];
+        ctx.threads().parallel_for(p.outer, std::max<int64_t>(1, 16384 / p.out), [&](int64_t first, int64_t last) {
+          for (int64_t row = first; row < last; ++row)
+            numbers_(from + row * p.in, t.index.data(), t.weight.data(), t.count, p.out, to + row * p.out);
+        });
+        from = to;
+        continue;
+      }
       const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, p.inner));
       ctx.threads().parallel_for(p.outer * p.out, grain, [&](int64_t first, int64_t last) {
         p.inner == 1 ? numbers(p, from, first, last, to) : vectors(p, from, first, last, to);
@@ -94,9 +127,41 @@ class ResizeF32 final : public Kernel {
     }
   }
 
+  /// The entries of a pass over neighbours with as many taps each: tap t of entry i at t * out + i.
+  struct Taps {
+    int64_t count = 0;  ///< 0: entries have too many
+    std::vector<int32_t> index;
+    std::vector<float> weight;
+  };
+  static Taps taps_of(const Pass& p) {
+    constexpr int64_t kMost = 4;
+    int64_t count = 0;
+    for (int64_t i = 0; i < p.out; ++i)
+      count = std::max(count, p.begin[static_cast<size_t>(i + 1)] - p.begin[static_cast<size_t>(i)]);
+    Taps t;
+    if (count > kMost || p.in > INT32_MAX) return t;
+    t.count = count;
+    t.index.resize(static_cast<size_t>(count * p.out));
+    t.weight.resize(t.index.size());
+    for (int64_t i = 0; i < p.out; ++i) {
+      const auto begin = static_cast<size_t>(p.begin[static_cast<size_t>(i)]);
+      const int64_t own = p.begin[static_cast<size_t>(i + 1)] - p.begin[static_cast<size_t>(i)];
+      // An entry with fewer taps has its first one in equal parts: a weight of zero would make NaN of infinity.
+      const auto parts = static_cast<float>(count - own + 1);
+      for (int64_t k = 0; k < count; ++k) {
+        const size_t from = k < own ? begin + static_cast<size_t>(k) : begin, at = static_cast<size_t>(k * p.out + i);
+        t.index[at] = static_cast<int32_t>(p.index[from]);
+        t.weight[at] = from == begin ? p.weight[from] / parts : p.weight[from];
+      }
+    }
+    return t;
+  }
+
   std::vector<Pass> passes_;
+  std::vector<Taps> taps_;  ///< of each pass
   int64_t elements_, workspace_ = 0;
   WeightRows rows_;
+  WeightNumbers numbers_;
 };
 
 }  // namespace

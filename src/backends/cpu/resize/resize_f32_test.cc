@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "base/cat.h"
 #include "ops/reduce/reduce.h"
 #include "ops/resize/resize.h"
@@ -24,6 +26,26 @@ TEST(ResizeF32, ModesAndCoordinates) {
                    {3}};
           check_on_cpu(c, a.coord == ResizeAttrs::Coord::kTfCropAndResize ? "" : "resize_f32", {2e-6, 2e-6});
         }
+}
+
+// The last dimension has entries with one tap beside ones with two or four, and infinity at a border.
+TEST(ResizeF32, ChannelsFirst) {
+  for (const auto& size : {std::vector<int64_t>{2, 3, 40, 37}, {2, 3, 6, 5}, {2, 3, 4, 3}})
+    for (const auto mode : {ResizeAttrs::Mode::kLinear, ResizeAttrs::Mode::kCubic})
+      for (const auto coord : {ResizeAttrs::Coord::kHalfPixel, ResizeAttrs::Coord::kAlignCorners}) {
+        ResizeAttrs a;
+        a.mode = mode;
+        a.coord = coord;
+        OpCase c{Cat(to_string(mode), ' ', to_string(coord), ' ', size[3]),
+                 Op::kResize,
+                 make_attrs<ResizeAttrs>(a),
+                 {random_tensor(DType::kF32, {2, 3, 5, 4}, -1, 1, 1), Tensor(), Tensor(), i64(size)},
+                 {3}};
+        check_on_cpu(c, "resize_f32", {2e-6, 2e-6});
+        if (mode != ResizeAttrs::Mode::kLinear) continue;
+        c.inputs[0].data<float>()[3] = std::numeric_limits<float>::infinity();
+        check_on_cpu(c, "resize_f32", {2e-6, 2e-6});
+      }
 }
 
 TEST(ResizeNearest, TypesAndSizes) {

@@ -1,0 +1,51 @@
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "ops/conv/conv.h"
+#include "ops/resize/resize.h"
+#include "passes/passes.h"
+#include "tests/support/exporter_forms.h"
+#include "tests/support/op_runner.h"
+#include "tests/support/run_module.h"
+
+namespace smelt {
+namespace {
+
+/// The last dimension that a Resize to height x width gives behind a convolution of x [1, 3, 6, 5]; `read`: a Tanh
+/// reads it. Checks that the layout changes no result.
+int64_t last_dimension_of_resize(int64_t height, int64_t width, bool read) {
+  auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  test::Forms f{Builder(*module, 0)};
+  const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, Shape{1, 3, 6, 5}));
+  ConvAttrs conv;
+  conv.layout = Layout::kChannelsFirst;
+  const ValueId y = f.op(Op::kConv, make_attrs<ConvAttrs>(conv), {x, f.weights({8, 3, 1, 1})});
+  ResizeAttrs linear;
+  linear.mode = ResizeAttrs::Mode::kLinear;
+  ValueId z =
+      f.op(Op::kResize, make_attrs<ResizeAttrs>(linear), {y, kNoValue, kNoValue, f.b.i64({1, 8, height, width})});
+  if (read) z = f.unary(Unary::kTanh, z);
+  Graph& graph = module->graphs[0];
+  graph.outputs = {z};
+  const Tensor in = test::random_tensor(DType::kF32, {1, 3, 6, 5}, -1, 1, 1);
+  const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), in));
+  channels_last(graph);
+  EXPECT_TRUE(verify(*module).ok());
+  test::expect_near(test::run_on_reference(module, in), before, 1e-6, 1e-6);
+  for (const Node& n : graph.nodes)
+    if (n.op == Op::kResize) return graph.value(n.outputs[0]).type.shape.back();
+  return -1;
+}
+
+TEST(ChannelsLast, AnImageThatGrowsIntoTheOutputIsTransposedBefore) {
+  EXPECT_EQ(last_dimension_of_resize(12, 20, false), 20);
+  EXPECT_EQ(last_dimension_of_resize(3, 2, false), 8);  // a smaller one behind
+  EXPECT_EQ(last_dimension_of_resize(12, 20, true), 8);
+}
+
+}  // namespace
+}  // namespace smelt
