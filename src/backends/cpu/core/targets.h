@@ -3,7 +3,7 @@
 //   #undef HWY_TARGET_INCLUDE
 //   #define HWY_TARGET_INCLUDE "backends/cpu/FAMILY/FILE.cc"
 //   #include <hwy/foreach_target.h>
-//   #include <hwy/highway.h>
+//   #include "backends/cpu/core/highway.h"
 #pragma once
 
 #include "backends/cpu/core/isa.h"

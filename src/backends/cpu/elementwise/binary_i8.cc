@@ -8,7 +8,7 @@
 #define HWY_TARGET_INCLUDE "backends/cpu/elementwise/binary_i8.cc"
 #include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "backends/cpu/core/highway.h"
 
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/broadcast.h"

@@ -6,7 +6,7 @@
 #define HWY_TARGET_INCLUDE "backends/cpu/elementwise/binary_xnnpack.cc"
 #include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "backends/cpu/core/highway.h"
 
 #include "backends/cpu/core/broadcast.h"
 #include "backends/cpu/core/kernel.h"

@@ -10,7 +10,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/gemm/gemm_f32.cc"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "backends/cpu/core/highway.h"
 
 #include "backends/cpu/core/turn-inl.h"
 #include "backends/cpu/core/vectors-inl.h"

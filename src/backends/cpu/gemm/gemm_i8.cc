@@ -6,7 +6,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/gemm/gemm_i8.cc"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "backends/cpu/core/highway.h"
 
 #include "backends/cpu/core/pairs-inl.h"
 

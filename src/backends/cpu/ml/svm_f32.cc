@@ -5,7 +5,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/ml/svm_f32.cc"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "backends/cpu/core/highway.h"
 
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/math-inl.h"

@@ -4,7 +4,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/reduce/reduce_extreme.cc"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "backends/cpu/core/highway.h"
 
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/reduce/reduce_view.h"
