@@ -118,9 +118,12 @@ AttrsPtr with_border(const PoolAttrs& pool, const std::vector<int64_t>& border) 
     const size_t d = i - first;
     int64_t &before = fused.pads[d], &after = fused.pads[d + rank - 2];
     if (before < 0 || after < 0 || (d < pool.dilations.size() && pool.dilations[d] != 1)) return nullptr;
+    const auto fits = [&](int64_t padding, int64_t more) {
+      return more < pool.kernel[d] && padding < pool.kernel[d] - more;
+    };
+    if (!fits(before, border[i]) || !fits(after, border[i + rank])) return nullptr;
     before += border[i];
     after += border[i + rank];
-    if (before >= pool.kernel[d] || after >= pool.kernel[d]) return nullptr;
   }
   return make_attrs<PoolAttrs>(fused);
 }
