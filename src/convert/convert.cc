@@ -70,6 +70,16 @@ Status set_shapes(Module& module, const std::map<std::string, std::vector<int64_
   return infer_module(module);
 }
 
+/// Makes one operator of what exporters and writers spell as several.
+void recompose_all(Module& module) {
+  for (Graph& graph : module.graphs) {
+    recompose(graph);
+    join_batched_products(graph);
+    fuse_batch_norm(graph);
+    fuse_activations(graph);
+  }
+}
+
 /// The optimised graph: passes that keep the model's own layout and quantization. `fixed`: for the shapes that inputs
 /// have now.
 Status simplify(Module& module, bool fixed, int64_t spare) {
@@ -87,11 +97,7 @@ Status simplify(Module& module, bool fixed, int64_t spare) {
     }
     if (spare < 0) SMELT_TRY(infer_module(module));  // it knows no bounds
   }
-  for (Graph& graph : module.graphs) {
-    recompose(graph);
-    fuse_batch_norm(graph);
-    fuse_activations(graph);
-  }
+  recompose_all(module);
   return Ok();
 }
 
@@ -146,12 +152,7 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
   if (writer.fused_operators && !fixed && has_static_inputs(model, options))
     SMELT_TRY(fold_shapes(module, NodeRunner(module).evaluate()));
   if (q.int8 || q.int4_block > 0) SMELT_TRY(quantize(module, q));
-  if (writer.fused_operators)
-    for (Graph& graph : module.graphs) {
-      recompose(graph);
-      fuse_batch_norm(graph);
-      fuse_activations(graph);
-    }
+  if (writer.fused_operators) recompose_all(module);
   if (writer.explicit_padding && module.format != writer.name)
     for (Graph& graph : module.graphs) fuse_pads(graph);
   if (writer.integer_operators) fold_quantization(module);

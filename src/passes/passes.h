@@ -49,8 +49,10 @@ void merge_transposes(Graph& graph);
 /// Replaces what exporters decompose by one operator: on float32 values GELU, SiLU, layer, RMS and group normalization,
 /// and the bias of a matrix product with a constant matrix; gathers and scatters by indices made positive before; any or
 /// all of truth values; products with int8 weights of what TFLite's formula rounds at run time; norms of rows, slopes of
-/// what is negative, products of batches of heads.
+/// what is negative.
 void recompose(Graph& graph);
+/// For writers: makes products of [B, H, ...] of products of [B * H, ...] between Reshapes. Runs gain nothing by it.
+void join_batched_products(Graph& graph);
 /// For a target whose delegate is XNNPACK: products with int8 or 4-bit weights quantize their rows themselves at run
 /// time, where XNNPACK's formula for that stands before them; a Quantize by slices rounds images of convolutions.
 void fuse_xnnpack_rows(Graph& graph);
@@ -62,8 +64,8 @@ void fuse_activations(Graph& graph);
 /// Folds a BatchNorm with constant statistics into the weights and bias of the convolution, transposed convolution or
 /// product before it.
 void fuse_batch_norm(Graph& graph);
-/// Folds a Pad into the padding of the node behind it: one with zeros before a Conv or an average of float32, one with
-/// the least value before a pool of maxima.
+/// Folds a Pad into the padding of the node behind it: one with zeros before a Conv, one with the least value before a
+/// pool of maxima.
 void fuse_pads(Graph& graph);
 /// Replaces DequantizeLinear, operator, QuantizeLinear by the operator on quantized values, for 8-bit values with
 /// constant parameters. A result halfway between two quantized values may round to the other one. `softmax`: a Softmax

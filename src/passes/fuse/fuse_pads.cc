@@ -118,28 +118,25 @@ AttrsPtr with_border(const PoolAttrs& pool, const std::vector<int64_t>& border) 
     const size_t d = i - first;
     int64_t &before = fused.pads[d], &after = fused.pads[d + rank - 2];
     if (before < 0 || after < 0 || (d < pool.dilations.size() && pool.dilations[d] != 1)) return nullptr;
+    const auto fits = [&](int64_t padding, int64_t more) {
+      return more < pool.kernel[d] && padding < pool.kernel[d] - more;
+    };
+    if (!fits(before, border[i]) || !fits(after, border[i + rank])) return nullptr;
     before += border[i];
     after += border[i + rank];
-    if (before >= pool.kernel[d] || after >= pool.kernel[d]) return nullptr;
   }
   return make_attrs<PoolAttrs>(fused);
 }
 
-/// A pool with the Pad before it: of maxima one with the least value, of averages one with zeros, which count.
+/// A pool of maxima with the Pad with the least value before it. Averages that count padding are slower than both
+/// nodes.
 AttrsPtr padded_pool(const Graph& g, const Node& pad, const Node& n) {
   const auto& a = static_cast<const PoolAttrs&>(*n.attrs);
   const ValueType& y = g.value(n.inputs[0]).type;
-  if (!y.ranked || (n.outputs.size() > 1 && n.outputs[1] != kNoValue)) return nullptr;
-  const bool average = a.kind == PoolKind::kAverage;
-  if (average ? y.quant || !pads_with_zeros(g, pad) : a.kind != PoolKind::kMax || !pads_with_least(g, pad))
-    return nullptr;
-  PoolAttrs counted = a;
-  if (average && !a.count_include_pad) {
-    if (std::ranges::any_of(a.pads, [](int64_t p) { return p != 0; })) return nullptr;
-    counted.count_include_pad = true;
-  }
+  const bool indices = n.outputs.size() > 1 && n.outputs[1] != kNoValue;
+  if (!y.ranked || indices || a.kind != PoolKind::kMax || !pads_with_least(g, pad)) return nullptr;
   const auto added = border(g, pad, y.shape.rank());
-  return added ? with_border(counted, *added) : nullptr;
+  return added ? with_border(a, *added) : nullptr;
 }
 
 /// The dimension of y for each of x where y has the same ones but for extents of 1, which have none (-1); nullopt where

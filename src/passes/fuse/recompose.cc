@@ -343,6 +343,20 @@ std::optional<Node> softplus(const Pattern& in, const Node& n) {
 
 }  // namespace
 
+void join_batched_products(Graph& graph) {
+  Pattern in(graph);
+  bool changed = false;
+  for (size_t k = 0; k < graph.nodes.size(); ++k) {
+    const Node& n = graph.nodes[k];
+    if (n.op != Op::kReshape || n.outputs[0] == kNoValue || !in.is_f32(n.outputs[0])) continue;
+    auto made = batched_product(in, n);
+    if (!made) continue;
+    in.replace(k, std::move(*made));
+    changed = true;
+  }
+  if (changed) remove_dead_nodes(graph);
+}
+
 void recompose(Graph& graph) {
   Pattern in(graph);
   for (size_t k = 0; k < graph.nodes.size(); ++k) {
@@ -361,7 +375,6 @@ void recompose(Graph& graph) {
       made = run_time_quantized(in, n);
     } else if (n.op == Op::kReshape) {
       made = group_normalization(in, n);
-      if (!made) made = batched_product(in, n);
     } else if (n.op == Op::kReduce) {
       made = vector_norm(in, n);
     } else if (n.op == Op::kWhere) {
