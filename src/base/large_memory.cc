@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/checked.h"
@@ -21,14 +22,29 @@ size_t in_huge_pages(size_t bytes) {
   const bool rounds = is_worth_mapping(bytes) && bytes < SIZE_MAX / 2 && bytes % kHugePage >= kHugePage / 2;
   return rounds ? round_up(bytes, kHugePage) : bytes;
 }
+
+/// The whole pages of private memory between two addresses go back to the system; they read as zeros then.
+void discard(std::byte* begin, std::byte* end) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t first = round_up(reinterpret_cast<uintptr_t>(begin), page);
+  const uintptr_t last = reinterpret_cast<uintptr_t>(end) / page * page;
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
 }  // namespace
 
-void* allocate_large(size_t bytes) {
+void* allocate_large(size_t asked) {
   void* p = nullptr;
-  bytes = in_huge_pages(bytes);
+  const size_t bytes = in_huge_pages(asked);
   if (posix_memalign(&p, bytes >= kHugePage ? kHugePage : 64, bytes) != 0) return nullptr;
 #ifdef MADV_HUGEPAGE
-  if (bytes >= kHugePage) madvise(p, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  const size_t huge = bytes / kHugePage * kHugePage;
+  if (huge > 0) ::madvise(p, huge, MADV_HUGEPAGE);
+  if (asked < huge) {
+    // The last huge page is filled now, and what was not asked for goes back.
+    auto* const begin = static_cast<std::byte*>(p);
+    *static_cast<volatile std::byte*>(begin + huge - kHugePage) = std::byte{0};
+    discard(begin + asked, begin + huge);
+  }
 #endif
   return p;
 }
@@ -76,6 +92,7 @@ struct Chunk {
   std::byte* begin;
   size_t bytes;
   size_t used = 0, blocks = 0;  ///< blocks: of those handed out, how many are not freed yet
+  size_t trimmed = 0;           ///< `used` when trim_blocks() last looked
 };
 struct Chunks {
   std::mutex mutex;
@@ -135,10 +152,17 @@ void unmap_block(void* memory, size_t bytes) {
     list.erase(chunk);
     return;
   }
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const uintptr_t first = round_up(reinterpret_cast<uintptr_t>(p), page);
-  const uintptr_t last = (reinterpret_cast<uintptr_t>(p) + bytes) / page * page;
-  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  discard(p, p + bytes);
+}
+
+void trim_blocks() {
+  const std::lock_guard lock(chunks().mutex);
+  for (Chunk& chunk : chunks().list) {
+    if (std::exchange(chunk.trimmed, chunk.used) == chunk.used) continue;
+    const auto used = reinterpret_cast<uintptr_t>(chunk.begin + chunk.used);
+    const size_t rest = round_up(used, kHugePage) - used;
+    discard(chunk.begin + chunk.used, chunk.begin + std::min(chunk.used + rest, chunk.bytes));
+  }
 }
 
 }  // namespace smelt

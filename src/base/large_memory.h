@@ -27,5 +27,7 @@ bool is_worth_sharing_pages(size_t bytes);
 void* map_block(size_t bytes);
 /// `bytes`: what map_block() was asked for. The pages that hold nothing else go back to the system.
 void unmap_block(void* memory, size_t bytes);
+/// What no block takes of the huge pages begun goes back to the system: for when the weights of a model are packed.
+void trim_blocks();
 
 }  // namespace smelt

@@ -58,6 +58,9 @@ TEST(LargeMemory, BlocksAreZeroAlignedAndApart) {
     blocks[i].bytes = 0;
   }
   take(2 << 20);
+  trim_blocks();
+  take(300000);
+  trim_blocks();
   for (size_t i = 0; i < blocks.size(); ++i) {
     const auto [p, bytes] = blocks[i];
     EXPECT_EQ(std::count(p, p + bytes, static_cast<unsigned char>(i + 1)), static_cast<ptrdiff_t>(bytes)) << i;

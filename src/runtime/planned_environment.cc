@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/large_memory.h"
 
 namespace smelt {
 namespace {
@@ -77,6 +78,7 @@ Status PlannedEnvironment::fold_node(const Graph& graph, const Node& node, std::
 }
 
 std::shared_ptr<ArenaMemory> PlannedEnvironment::entry_arena(size_t bytes) {
+  trim_blocks();  // the weights are packed by now
   // Shapes that grow from run to run find memory ahead; one large run does not keep its memory for ever.
   constexpr size_t kSmall = size_t{1} << 20;
   const size_t have = entry_arena_ ? entry_arena_->bytes() : 0;

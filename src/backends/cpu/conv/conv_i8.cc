@@ -45,8 +45,7 @@ class ConvI8 final : public Kernel {
     packed_ = spec.packs.get(
         key,
         [&] {
-          Packed packed =
-              unquantized ? pack(filter.data<int8_t>()) : pack(ordered_filter(g_, filter, q_.w_zeros).data());
+          Packed packed = unquantized ? pack(filter.data<int8_t>()) : pack_ordered(filter);
           release_pages(filter.unaligned_bytes(), filter.bytes());
           return packed;
         },
@@ -97,6 +96,10 @@ class ConvI8 final : public Kernel {
  private:
   /// Length of a packed filter.
   int64_t packed_depth() const { return chunks_.apply() ? chunks_.k() : g_.k(); }
+  Packed pack_ordered(const Tensor& filter) const {
+    return gemm_.bytes ? pack(ordered_filter_int8(g_, filter, q_.w_zeros).data())
+                       : pack(ordered_filter(g_, filter, q_.w_zeros).data());
+  }
   template <class W>
   Packed pack(const W* weights) const {
     const int64_t depth = packed_depth(), group = gemm_.packed_bytes(depth, g_.c_out);

@@ -31,18 +31,39 @@ bool fits_int8(const std::vector<int16_t>& values) {
   return std::all_of(values.begin(), values.end(), [](int16_t v) { return v >= -128 && v <= 127; });
 }
 
-std::vector<int16_t> ordered_filter(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros) {
-  std::vector<int16_t> out(static_cast<size_t>(g.all_out() * g.k()));
-  int16_t* to = out.data();
-  const auto* quantized = filter.data<uint8_t>();
-  const bool is_signed = filter.dtype() == DType::kI8;
-  for (int64_t o = 0; o < g.all_out(); ++o)
-    for (int64_t t = 0; t < g.taps(); ++t)
-      for (int64_t i = 0; i < g.c_in; ++i) {
-        const uint8_t v = quantized[o * g.filter_o + i * g.filter_i + t * g.filter_s];
-        *to++ = static_cast<int16_t>((is_signed ? static_cast<int8_t>(v) : v) - zeros[static_cast<size_t>(o)]);
-      }
+namespace {
+
+/// ordered_filter() of weights of one type.
+template <class Weight, class To>
+void order_filter(const ConvShape& g, const Weight* weights, const std::vector<int32_t>& zeros, To* to) {
+  for (int64_t o = 0; o < g.all_out(); ++o) {
+    const int32_t zero = zeros[static_cast<size_t>(o)];
+    for (int64_t t = 0; t < g.taps(); ++t) {
+      const Weight* from = weights + o * g.filter_o + t * g.filter_s;
+      for (int64_t i = 0; i < g.c_in; ++i) to[i] = static_cast<To>(from[i * g.filter_i] - zero);
+      to += g.c_in;
+    }
+  }
+}
+
+template <class To>
+std::vector<To> ordered_filter_of(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros) {
+  std::vector<To> out(static_cast<size_t>(g.all_out() * g.k()));
+  if (filter.dtype() == DType::kI8)
+    order_filter(g, filter.data<int8_t>(), zeros, out.data());
+  else
+    order_filter(g, filter.data<uint8_t>(), zeros, out.data());
   return out;
+}
+
+}  // namespace
+
+std::vector<int16_t> ordered_filter(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros) {
+  return ordered_filter_of<int16_t>(g, filter, zeros);
+}
+
+std::vector<int8_t> ordered_filter_int8(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros) {
+  return ordered_filter_of<int8_t>(g, filter, zeros);
 }
 
 bool is_ordered_filter(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros) {
@@ -103,6 +124,14 @@ const int8_t* QuantizedWeights::unquantized() const {
   const bool is_unquantized =
       b_->dtype() == DType::kI8 && blocks_ == 1 && row_stride_ == 1 && column_stride_ == k_ && zeros_.empty();
   return is_unquantized ? b_->data<int8_t>() : nullptr;
+}
+
+std::optional<BytesOfB> QuantizedWeights::bytes() const {
+  const bool is_signed = b_->dtype() == DType::kI8;
+  if (!is_8bit(b_->dtype()) || blocks_ != 1 || !all_zeros_are(is_signed ? 0 : 128) ||
+      (row_stride_ != 1 && column_stride_ != 1))
+    return std::nullopt;
+  return BytesOfB{b_->data<uint8_t>(), row_stride_, column_stride_, k_, n_, is_signed};
 }
 
 void QuantizedWeights::codes_4bit(int64_t n, uint32_t* to) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/gemm/gemm_i8.h"
 #include "ops/conv/conv_shape.h"
 #include "ops/matmul/matmul_shape.h"
 
@@ -20,6 +21,8 @@ bool fits_int8(const std::vector<int16_t>& values);
 
 /// A filter of 8-bit integers as [output][tap][channel], zero points (one an output) subtracted.
 std::vector<int16_t> ordered_filter(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros);
+/// ordered_filter() in int8. Precondition: filter_fits_int8().
+std::vector<int8_t> ordered_filter_int8(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros);
 /// True if the filter itself is what ordered_filter() gives, in int8.
 bool is_ordered_filter(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros);
 bool filter_fits_int8(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros);
@@ -42,6 +45,8 @@ class QuantizedWeights {
   bool all_zeros_are(int32_t zero) const;
   /// The constant itself, where it is just values(); else null.
   const int8_t* unquantized() const;
+  /// The constant as bytes that the packed form takes as they lie; nullopt where it needs values().
+  std::optional<BytesOfB> bytes() const;
   /// The codes of column n of 4-bit weights, signed ones plus 8, eight a word from its low bits on; 0 beyond k. Zero
   /// points are not subtracted. `to`: a word for each eight begun.
   void codes_4bit(int64_t n, uint32_t* to) const;

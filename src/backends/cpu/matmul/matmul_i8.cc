@@ -160,6 +160,20 @@ class MatMulI8 final : public Kernel {
     for (int64_t i = 0; i < blocks_; ++i) bytes += padded_bytes(gemm_.packed_bytes(depth(i), s_.n));
     return bytes;
   }
+  /// Adds the sum of each column, uint8 counted from 128.
+  static void add_column_sums(const BytesOfB& b, uint32_t* sums) {
+    const uint32_t less = b.is_signed ? 0 : 128;
+    const auto value = [&](int64_t i, int64_t j) {
+      const uint8_t byte = b.data[i * b.row_stride + j * b.column_stride];
+      return static_cast<uint32_t>(b.is_signed ? static_cast<int8_t>(byte) : byte) - less;
+    };
+    if (b.column_stride == 1)
+      for (int64_t i = 0; i < b.k; ++i)
+        for (int64_t j = 0; j < b.n; ++j) sums[j] += value(i, j);
+    else
+      for (int64_t j = 0; j < b.n; ++j)
+        for (int64_t i = 0; i < b.k; ++i) sums[j] += value(i, j);
+  }
   Packed pack(const QuantizedWeights& w) const {
     auto packed =
         std::make_shared<AlignedBuffer>(static_cast<size_t>(column_sums_offset_ + padded_bytes(blocks_ * s_.n * 4)));
@@ -176,6 +190,11 @@ class MatMulI8 final : public Kernel {
       return total;
     };
     const int32_t* bias = requantize_params_ ? requantize_params_->bias.data() : nullptr;
+    if (const auto bytes = gemm_.pack_bytes ? w.bytes() : std::nullopt) {
+      if (needs_sums) add_column_sums(*bytes, acc);
+      gemm_.pack_bytes(gemm_, *bytes, bias, zero, to);
+      return packed;
+    }
     if (const int8_t* unquantized = w.unquantized()) {
       for (int64_t n = 0; n < s_.n && needs_sums; ++n) acc[n] = sum(unquantized + n * s_.k, s_.k);
       gemm_.pack(unquantized, s_.k, s_.n, bias, zero, to);
