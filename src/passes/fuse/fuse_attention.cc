@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <optional>
 
 #include "ops/attention/attention.h"
@@ -193,8 +194,8 @@ class AttentionFuser {
     const Shape &x = in_.type(split->inputs[0]).shape, &wide = in_.type(copies->outputs[0]).shape;
     if (x.rank() != 4 || !x.is_static() || wide.rank() != 5 || !wide.is_static()) return id;
     const bool repeats = in_.type(copies->inputs[0]).shape == Shape{x[0], x[1], 1, x[2], x[3]} &&
-                         wide == Shape{x[0], x[1], wide[2], x[2], x[3]} &&
-                         in_.type(id).shape == Shape{x[0], x[1] * wide[2], x[2], x[3]};
+                         wide == Shape{x[0], x[1], wide[2], x[2], x[3]} && x[1] > 0 && x[1] <= INT32_MAX &&
+                         wide[2] <= INT32_MAX && in_.type(id).shape == Shape{x[0], x[1] * wide[2], x[2], x[3]};
     return repeats ? split->inputs[0] : id;
   }
   /// True if the batch is not broadcast, and heads of queries share those of keys and values evenly.

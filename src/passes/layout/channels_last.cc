@@ -204,8 +204,11 @@ class ChannelsLast {
   bool is_enlarged_output(const Node& n) const {
     const ValueId y = n.outputs[0];
     const ValueType &from = type(n.inputs[0]), &to = type(y);
-    return reads_[static_cast<size_t>(y)] == 0 && to.dtype == DType::kF32 && !to.quant && from.is_static() &&
-           to.is_static() && from.shape.elements() < to.shape.elements();
+    if (reads_[static_cast<size_t>(y)] != 0 || to.dtype != DType::kF32 || to.quant || !from.is_static() ||
+        !to.is_static())
+      return false;
+    const auto before = from.shape.checked_elements(), after = to.shape.checked_elements();
+    return before.ok() && after.ok() && *before < *after;
   }
   /// True if a kAnyLayout node can't be channels-last after all.
   bool needs_channels_first(const Node& n) const {

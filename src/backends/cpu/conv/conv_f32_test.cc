@@ -41,6 +41,12 @@ const ConvRow kRows[] = {
     // Lines of so many pixels that stretches of them are worked on.
     {1, 96, 2, 2101, 9, 1, 3, 1, 1, 1, 1, ActKind::kRelu},
     {1, 96, 1, 4200, 40, 1, 3, 2, 1, 0, 2},
+    // Rows of a tile that meet in the same lines of a cache: pixels, those of groups, of strides, taps.
+    {2, 1024, 1, 33, 130, 1, 1, 1, 1, 0, 1, ActKind::kRelu},
+    {1, 1024, 3, 9, 264, 1, 1, 1, 1, 0, 2, ActKind::kTanh},
+    {1, 512, 3, 19, 130, 1, 1, 2, 1, 0, 1},
+    {1, 512, 1, 67, 130, 1, 2, 2, 1, 0, 1, ActKind::kRelu},
+    {1, 512, 9, 11, 130, 3, 3, 2, 1, 1, 1, ActKind::kTanh},
 };
 
 constexpr Tolerance kLongSums{1e-4, 1e-5};

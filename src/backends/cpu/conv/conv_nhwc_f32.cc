@@ -191,7 +191,16 @@ class ConvNhwcF32 final : public Kernel {
     block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.k() * gemm.mr));
     if (g.pointwise()) block_ = std::max<int64_t>(block_, pointwise_block() / gemm.mr + 1);
     lines_ = LineShape::make(g, gemm);
-    segments_ = segments_of(g, gemm.mr);
+    lda_ = g.k();
+    const bool copies = collides();
+    if (copies) {
+      constexpr int64_t kFloats = 128 * 1024;  // that stay in the level-2 cache beside a panel and results
+      copies_rows_ = g.pointwise();
+      lines_.use = false;
+      lda_ = g.k() % kPage == 0 ? g.k() + 16 : g.k();
+      block_ = std::max<int64_t>(1, kFloats / (lda_ * gemm.mr));
+    }
+    if (!copies || g.in[1] > 1) segments_ = segments_of(g, gemm.mr);
     part_ = g.out[2];
     if (!segments_.empty()) {
       // Threads share the pixels of a line where lines are fewer.
@@ -264,6 +273,13 @@ class ConvNhwcF32 final : public Kernel {
     if (channels_ % gemm_.word == 0) return gemm_.to_words(x, pixels * pixel, words);
     gemm_.rows_to_words(x, pixels * g_.groups, channels_, words);
   }
+  static constexpr int64_t kPage = 1024;  ///< floats that lie so far apart meet in the same lines of the nearest cache
+  /// True if the rows of a tile would meet there where they lie in the image, and many tiles would suffer.
+  bool collides() const {
+    constexpr int64_t kShallow = 256, kFewRows = 4, kFewPanels = 4;
+    return !gemm_.to_words && g_.stride[2] * g_.all_in() % kPage == 0 && g_.k() >= kShallow &&
+           (g_.pointwise() || lines_.use) && g_.out_pixels() > kFewRows && gemm_.panels(g_.c_out) >= kFewPanels;
+  }
   /// Pixels of a pointwise convolution that are worked on at once.
   int64_t pointwise_block() const {
     return gemm_.to_words ? gemm_.words_block(g_.all_in(), g_.all_out()) : g_.out_pixels();
@@ -271,8 +287,9 @@ class ConvNhwcF32 final : public Kernel {
   /// Scratch of a thread.
   int64_t slot_floats() const {
     if (!segments_.empty()) return 0;
-    if (g_.pointwise()) return gemm_.to_words && !image_in_words_ ? round_up(block_ * tile_ * g_.all_in(), 16) : 0;
-    const int64_t floats = lines_.use ? lines_.slice_floats(g_) : block_ * gemm_.mr * g_.k() + kPatchSlack;
+    if (g_.pointwise() && !copies_rows_)
+      return gemm_.to_words && !image_in_words_ ? round_up(block_ * tile_ * g_.all_in(), 16) : 0;
+    const int64_t floats = lines_.use ? lines_.slice_floats(g_) : block_ * gemm_.mr * lda_ + kPatchSlack;
     return round_up(floats, 16);
   }
   /// Threads share the filters and all see the whole image: there are more filters than image, and more than stay in a
@@ -342,11 +359,12 @@ class ConvNhwcF32 final : public Kernel {
     }
     for (int64_t group = 0; group < g_.groups; ++group) {
       const float* rows = pixels + group * g_.c_in;
-      if (!g_.pointwise()) {
-        im2col_rows<float>(g_, from + group * g_.c_in, first, last, 0.0f, scratch, g_.k());
-        rows = scratch;
-      }
-      gemm_.run(last - first, g_.c_out, g_.k(), rows, g_.pointwise() ? g_.all_in() : g_.k(),
+      const bool patches = copies_rows_ || !g_.pointwise();
+      for (int64_t r = 0; copies_rows_ && r < last - first; ++r)
+        std::copy_n(rows + r * g_.all_in(), g_.c_in, scratch + r * lda_);
+      if (!g_.pointwise()) im2col_rows<float>(g_, from + group * g_.c_in, first, last, 0.0f, scratch, lda_);
+      if (patches) rows = scratch;
+      gemm_.run(last - first, g_.c_out, g_.k(), rows, patches ? lda_ : g_.all_in(),
                 packed_->data<float>() + group * packed_group, panels.first, panels.last, to + group * g_.c_out,
                 g_.all_out(), nullptr, bounds.lo, bounds.hi, run.epilogue);
     }
@@ -413,6 +431,8 @@ class ConvNhwcF32 final : public Kernel {
   EpilogueF32 epilogue_;
   int64_t threads_, block_ = 1;    ///< tiles that are worked on at once
   int64_t tile_ = 1;               ///< pixels of a tile
+  int64_t lda_ = 1;                ///< floats from one row of patches to the next
+  bool copies_rows_ = false;       ///< pixels of a pointwise convolution are copied before they are multiplied
   int64_t parts_ = 1, part_ = 1;   ///< of an output line by segments; the pixels of all but the last
   int64_t plane_ = 1, units_ = 1;  ///< lines, their parts or tiles of a plane, or of an image; of all
   bool by_panels_ = false;
