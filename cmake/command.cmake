@@ -38,7 +38,7 @@ target_link_libraries(smelt_cli PUBLIC smelt_settings CLI11::CLI11 nlohmann_json
 add_dependencies(smelt_cli smelt_schemas)
 target_compile_options(smelt_cli PRIVATE ${SMELT_FOR_SIZE})
 # What includes CLI11 or nlohmann's JSON, seconds a unit, is apart.
-smelt_unity(smelt_cli 8 "include <(CLI/CLI|nlohmann/json)\\.hpp>")
+smelt_unity(smelt_cli 8 APART "include <(CLI/CLI|nlohmann/json)\\.hpp>")
 smelt_precompile(smelt_cli <cli/output.h> <smelt/model.h>)
 
 add_executable(smelt_command ${PROJECT_SOURCE_DIR}/src/cli/main.cc)

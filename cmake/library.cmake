@@ -38,7 +38,6 @@ function(smelt_layer name)
   if(NOT name STREQUAL base)  # whose exceptions are caught and asked for their type elsewhere
     target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-fno-rtti>)
   endif()
-  smelt_unity(${target} 8)
   set(SMELT_LAYERS ${SMELT_LAYERS} ${target} PARENT_SCOPE)
 endfunction()
 
@@ -66,7 +65,6 @@ function(smelt_part layer name paths)
     get_target_property(value ${whole} ${property})
     set_property(TARGET ${target} PROPERTY ${property} ${value})
   endforeach()
-  smelt_unity(${target} 8)
   set(SMELT_LAYERS ${SMELT_LAYERS} ${target} PARENT_SCOPE)
 endfunction()
 
@@ -109,6 +107,13 @@ if(NOT SMELT_FOR)  # passes that take a tenth of a unit's time and save 3 % of i
 endif()
 foreach(layer ${once})
   target_compile_options(${layer} PRIVATE ${SMELT_FOR_SIZE})
+endforeach()
+foreach(layer ${SMELT_LAYERS})  # the larger a unit, the less is inlined
+  if(layer MATCHES "^smelt_(formats|ops_reference|passes)$")
+    smelt_unity(${layer} 24 JOIN)
+  else()
+    smelt_unity(${layer} 8)
+  endif()
 endforeach()
 
 smelt_precompile(smelt_ops <ops/core/op.h> <tensor/numeric.h>)

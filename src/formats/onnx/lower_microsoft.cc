@@ -270,7 +270,7 @@ void lower_word_conv_embedding(NodeContext& n) {
   n.bind(0, n.add(Op::kReduce, most, {y, n.i64({2})}));
 }
 
-void lower_group_norm(NodeContext& n) {
+void lower_microsoft_group_norm(NodeContext& n) {
   GroupNormAttrs a;
   a.groups = n.i("groups", 1);
   a.epsilon = n.f("epsilon", 1e-5f);
@@ -302,7 +302,7 @@ constexpr OpEntry kOps[] = {
     {"LayerNormalization", 1, lower_layer_norm},
     {"EmbedLayerNormalization", 1, lower_embed_layer_norm},
     {"QEmbedLayerNormalization", 1, lower_q_embed_layer_norm},
-    {"GroupNorm", 1, lower_group_norm},
+    {"GroupNorm", 1, lower_microsoft_group_norm},
     {"CDist", 1, lower_cdist},
     {"CropAndResize", 1, lower_crop_and_resize},
     {"ConvTransposeWithDynamicPads", 1, lower_conv_transpose_dynamic_pads},

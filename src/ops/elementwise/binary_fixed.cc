@@ -15,8 +15,6 @@
 namespace smelt {
 namespace {
 
-QuantParams params_of(const Tensor& t) { return per_tensor_params(t.quant()); }
-
 struct Operands {
   const Tensor &a, &b;
   Tensor& y;
@@ -216,7 +214,7 @@ std::optional<FixedArithmetic> FixedArithmetic::make(const BinaryAttrs& attrs, c
                                                      Tensor& y) {
   if (attrs.rounding == Rounding::kXnnpack) return std::nullopt;
   if (attrs.fn != Binary::kAdd && attrs.fn != Binary::kSub && attrs.fn != Binary::kMul) return std::nullopt;
-  Operands o{a, b, y, params_of(a), params_of(b), params_of(y), 0, 0};
+  Operands o{a, b, y, per_tensor_params(a.quant()), per_tensor_params(b.quant()), per_tensor_params(y.quant()), 0, 0};
   int right_a = 0, right_b = 0;
   if (!is_integer_kernel_type(y.dtype()) || a.dtype() != y.dtype() || b.dtype() != y.dtype() || attrs.alpha != 1 ||
       shifts(attrs, o, right_a, right_b) || !output_range(attrs.act, o))
@@ -228,7 +226,7 @@ std::optional<ShiftedArithmetic> ShiftedArithmetic::make(const BinaryAttrs& attr
                                                          Tensor& y) {
   if (attrs.rounding == Rounding::kXnnpack) return std::nullopt;
   if (attrs.fn != Binary::kAdd && attrs.fn != Binary::kSub) return std::nullopt;
-  Operands o{a, b, y, params_of(a), params_of(b), params_of(y), 0, 0};
+  Operands o{a, b, y, per_tensor_params(a.quant()), per_tensor_params(b.quant()), per_tensor_params(y.quant()), 0, 0};
   ShiftedArithmetic s;
   if (attrs.alpha != 1 || !shifts(attrs, o, s.right_a, s.right_b) || !output_range(attrs.act, o)) return std::nullopt;
   s.negate_b = attrs.fn == Binary::kSub;
@@ -241,7 +239,7 @@ std::optional<ShiftedArithmetic> ShiftedArithmetic::make(const BinaryAttrs& attr
 }
 
 bool binary_fixed(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
-  Operands o{a, b, y, params_of(a), params_of(b), params_of(y), 0, 0};
+  Operands o{a, b, y, per_tensor_params(a.quant()), per_tensor_params(b.quant()), per_tensor_params(y.quant()), 0, 0};
   if (!is_integer_kernel_type(a.dtype()) || !is_integer_kernel_type(b.dtype())) return false;
   if (attrs.fn >= Binary::kEqual && attrs.fn <= Binary::kGreaterEqual) {
     compare(attrs.fn, o);

@@ -17,12 +17,10 @@
 namespace smelt {
 namespace {
 
-QuantParams params_of(const Tensor& t) { return per_tensor_params(t.quant()); }
-
 /// y = clamp(f(x - zero point of x) + zero point of y), in quantized integers.
 template <class F>
 void map_centred(const Tensor& x, Tensor& y, F&& f) {
-  const int32_t in_zero = params_of(x).zero_point, out_zero = params_of(y).zero_point;
+  const int32_t in_zero = per_tensor_params(x.quant()).zero_point, out_zero = per_tensor_params(y.quant()).zero_point;
   const int64_t lo = int_min(y.dtype()), hi = int_max(y.dtype());
   for (int64_t i = 0; i < x.elements(); ++i) {
     const auto v = static_cast<int32_t>(get_int(x, i)) - in_zero;
@@ -32,7 +30,7 @@ void map_centred(const Tensor& x, Tensor& y, F&& f) {
 
 /// The real function that tables of 8- and 16-bit values are built from.
 std::function<float(float)> tabulated(const UnaryAttrs& attrs, const Tensor& y) {
-  const QuantParams out = params_of(y);
+  const QuantParams out = per_tensor_params(y.quant());
   const float smallest = static_cast<float>(int_min(y.dtype()) - out.zero_point) * out.scale;
   const float largest = static_cast<float>(int_max(y.dtype())) * out.scale;
   switch (attrs.fn) {
@@ -59,7 +57,7 @@ std::function<float(float)> tabulated(const UnaryAttrs& attrs, const Tensor& y) 
 }
 
 void by_table(const UnaryAttrs& attrs, const Tensor& x, Tensor& y) {
-  const QuantParams in = params_of(x), out = params_of(y);
+  const QuantParams in = per_tensor_params(x.quant()), out = per_tensor_params(y.quant());
   const auto f = tabulated(attrs, y);
   if (x.dtype() == DType::kI16) {
     const auto table = word_table<float>(in.scale, in.zero_point, out.scale, out.zero_point, f);
@@ -108,7 +106,7 @@ TableInput table_input(float scale, int largest_shift) {
 }
 
 void logistic16(const Tensor& x, Tensor& y) {
-  const TableInput scaled = table_input(params_of(x).scale, 0);
+  const TableInput scaled = table_input(per_tensor_params(x.quant()).scale, 0);
   const auto& table = sigmoid_table();
   for (int64_t i = 0; i < x.elements(); ++i) {
     const int32_t v = scaled(x.data<int16_t>()[i]);
@@ -122,7 +120,7 @@ void logistic16(const Tensor& x, Tensor& y) {
 }
 
 void tanh16(const Tensor& x, Tensor& y) {
-  const TableInput scaled = table_input(params_of(x).scale, 1);
+  const TableInput scaled = table_input(per_tensor_params(x.quant()).scale, 1);
   const auto& table = sigmoid_table();
   for (int64_t i = 0; i < x.elements(); ++i) {
     const int32_t v = scaled(x.data<int16_t>()[i]);
@@ -138,7 +136,7 @@ void tanh16(const Tensor& x, Tensor& y) {
 }
 
 void clamp_between(float low, float high, const Tensor& x, Tensor& y) {
-  const QuantParams in = params_of(x), out = params_of(y);
+  const QuantParams in = per_tensor_params(x.quant()), out = per_tensor_params(y.quant());
   const FixedFactor factor = fixed_factor(static_cast<double>(in.scale / out.scale));
   const auto quantized_bound = [&](float bound, int64_t beyond) {
     const double q = static_cast<double>(std::round(bound / out.scale)) + out.zero_point;
@@ -153,7 +151,7 @@ void clamp_between(float low, float high, const Tensor& x, Tensor& y) {
 }
 
 void leaky_relu(double alpha, const Tensor& x, Tensor& y) {
-  const float in = params_of(x).scale, out = params_of(y).scale;
+  const float in = per_tensor_params(x.quant()).scale, out = per_tensor_params(y.quant()).scale;
   const float slope = in * static_cast<float>(alpha) / out;
   const FixedFactor identity = fixed_factor(static_cast<double>(in / out));
   const FixedFactor negative = fixed_factor(static_cast<double>(std::fabs(slope)));
@@ -175,7 +173,7 @@ int16_t saturating_left(int16_t v, int amount) {
 
 /// Hard swish in 16-bit fixed point; false when the output scale is too fine for it.
 bool hard_swish(const Tensor& x, Tensor& y) {
-  const QuantParams in = params_of(x), out = params_of(y);
+  const QuantParams in = per_tensor_params(x.quant()), out = per_tensor_params(y.quant());
   const float fine = (1.0f / 128.0f) * in.scale;
   const FixedFactor to_out = fixed_factor(static_cast<double>(fine / out.scale));
   const FixedFactor to_unit = fixed_factor(static_cast<double>(fine / (3.0f / 32768.0f)));
@@ -200,7 +198,7 @@ bool hard_swish(const Tensor& x, Tensor& y) {
 }
 
 void magnitude(const Tensor& x, Tensor& y) {
-  const QuantParams in = params_of(x), out = params_of(y);
+  const QuantParams in = per_tensor_params(x.quant()), out = per_tensor_params(y.quant());
   const FixedFactor factor = fixed_factor(static_cast<double>(in.scale / out.scale));
   map_centred(x, y,
               [&](int32_t v) { return in.scale == out.scale ? std::abs(v) : rescale_double(std::abs(v), factor); });
@@ -208,7 +206,7 @@ void magnitude(const Tensor& x, Tensor& y) {
 
 /// The quotient is truncated, not rounded.
 void square_root(const Tensor& x, Tensor& y) {
-  const QuantParams in = params_of(x), out = params_of(y);
+  const QuantParams in = per_tensor_params(x.quant()), out = per_tensor_params(y.quant());
   map_centred(x, y, [&](int32_t v) {
     const float root = std::sqrt(in.scale * static_cast<float>(std::max(v, 0)));
     return static_cast<int32_t>(std::min(root / out.scale, 1e9f));
@@ -217,7 +215,7 @@ void square_root(const Tensor& x, Tensor& y) {
 
 void inverse_square_root8(const Tensor& x, Tensor& y) {
   constexpr int kShift = 20;
-  const QuantParams in = params_of(x), out = params_of(y);
+  const QuantParams in = per_tensor_params(x.quant()), out = per_tensor_params(y.quant());
   FixedFactor factor = fixed_factor(1.0 / static_cast<double>(std::sqrt(in.scale) * out.scale));
   factor.shift -= kShift;
   map_centred(x, y, [&](int32_t v) -> int32_t {

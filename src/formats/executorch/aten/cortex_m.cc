@@ -236,11 +236,11 @@ void extremum(CallContext& c) {
   c.result(c.binary(fn, c.t(0), c.t(1)));
 }
 
-void permute(CallContext& c) { c.result(c.transpose(c.t(0), c.axes(c.ints(1), c.rank(c.t(0))))); }
+void transpose_int8(CallContext& c) { c.result(c.transpose(c.t(0), c.axes(c.ints(1), c.rank(c.t(0))))); }
 
 /// pad(x, before [4], after [4], value). The four numbers stand in the order of memory: rows, columns and channels last
 /// where x is so in memory. The declared shape of the result tells.
-void pad(CallContext& c) {
+void pad_int8(CallContext& c) {
   const ValueId x = c.t(0);
   const auto before = c.ints(1), after = c.ints(2);
   const int rank = c.rank(x);
@@ -286,8 +286,8 @@ constexpr OpEntry kEntries[] = {
     {"cortex_m::softmax", quantized_softmax},
     {"cortex_m::minimum", extremum<Binary::kMin>},
     {"cortex_m::maximum", extremum<Binary::kMax>},
-    {"cortex_m::transpose", permute},
-    {"cortex_m::pad", pad},
+    {"cortex_m::transpose", transpose_int8},
+    {"cortex_m::pad", pad_int8},
 };
 
 }  // namespace

@@ -246,7 +246,7 @@ void embedding(CallContext& c) {
 }
 
 /// add(a, a_scale, a_zero, a_min, a_max, b, ..., out_scale, out_zero, out_min, out_max).
-void add(CallContext& c) {
+void decomposed_add(CallContext& c) {
   const auto real = [&](size_t at) {
     const ValueId x = c.t(at);
     return dequantize_linear(c, x, scalar_of(c, at + 1, DType::kF32), zero_points(c, at + 2, c.dtype(x), true), 0);
@@ -301,7 +301,7 @@ constexpr OpEntry kEntries[] = {
     {"quantized_decomposed::embedding_byte", embedding<8>},
     {"quantized_decomposed::embedding_4bit", embedding<4>},
     {"quantized_decomposed::embedding_2bit", embedding<2>},
-    {"quantized_decomposed::add", add},
+    {"quantized_decomposed::add", decomposed_add},
     {"quantized_decomposed::mixed_mm", mixed<false>},
     {"quantized_decomposed::mixed_linear", mixed<true>},
     {"aten::_weight_int8pack_mm", weight_int8pack_mm},

@@ -30,7 +30,7 @@ void conv_with_clamp(CallContext& c) {
 }
 
 /// rms_norm(x, weight, eps): over the last dimension.
-void rms_norm(CallContext& c) {
+void vulkan_rms_norm(CallContext& c) {
   LayerNormAttrs a;
   a.rms = true;
   a.epsilon = c.d(2, 1e-5);
@@ -157,7 +157,7 @@ void linear_dq8ca_q4gsw(CallContext& c) {
 }
 
 /// _weight_int8pack_mm(x, weights int8 [out, in], scales [out]).
-void weight_int8pack_mm(CallContext& c) {
+void vulkan_weight_int8pack_mm(CallContext& c) {
   const ValueId x = c.t(0), w = c.t(1);
   const Tensor* bytes = c.ok() ? c.constant_of(w) : nullptr;
   if (bytes && bytes->rank() == 2 && bytes->dtype() == DType::kI8) {
@@ -335,7 +335,7 @@ constexpr OpEntry kEntries[] = {
     {"et_vk::prepack", prepack},
     {"et_vk::conv_with_clamp", conv_with_clamp},
     {"aten::conv_with_clamp", conv_with_clamp},
-    {"et_vk::rms_norm", rms_norm},
+    {"et_vk::rms_norm", vulkan_rms_norm},
     {"et_vk::apply_rotary_emb", apply_rotary_emb},
     {"et_vk::grid_priors", grid_priors},
     {"et_vk::linear_q4gsw", linear_q4gsw},
@@ -345,7 +345,7 @@ constexpr OpEntry kEntries[] = {
     {"et_vk::conv2d_gemm", same_as<&kConvolution>},
     {"etvk::choose_qparams_per_row", choose_qparams_per_row},
     {"et_vk::linear_dq8ca_q4gsw", linear_dq8ca_q4gsw},
-    {"aten::_weight_int8pack_mm", weight_int8pack_mm},
+    {"aten::_weight_int8pack_mm", vulkan_weight_int8pack_mm},
     {"torchao::choose_qparams_affine", choose_qparams_affine},
     {"torchao::dequantize_affine", dequantize_affine},
     {"torchao::quantize_affine", quantize_affine},

@@ -76,7 +76,7 @@ void linear_q8ta_q8csw(CallContext& c) {
 /// linear_q8csw(x, weights, scales, bias?).
 void linear_q8csw(CallContext& c) { c.result(quantized_linear(c, c.t(0), linear_weights(c, c.t(0), 1, 2), c.opt(3))); }
 
-std::vector<int64_t> pair(CallContext& c, size_t at) {
+std::vector<int64_t> spatial_pair(CallContext& c, size_t at) {
   std::vector<int64_t> v = c.ints(at);
   if (v.size() == 1) v.push_back(v[0]);
   if (v.size() != 2) c.fail("argument ", at, " has ", v.size(), " entries, 2 expected");
@@ -95,8 +95,8 @@ struct ConvAt {
 /// padded, or, depthwise, [height, width, channels].
 ValueId convolution(CallContext& c, ValueId x, const ConvAt& at) {
   const size_t extra = at.transposed ? 1 : 0;
-  const std::vector<int64_t> kernel = pair(c, at.kernel), stride = pair(c, at.kernel + 1), pad = pair(c, at.kernel + 2),
-                             dilation = pair(c, at.kernel + 3 + extra);
+  const std::vector<int64_t> kernel = spatial_pair(c, at.kernel), stride = spatial_pair(c, at.kernel + 1),
+                             pad = spatial_pair(c, at.kernel + 2), dilation = spatial_pair(c, at.kernel + 3 + extra);
   ConvTransposeAttrs a;
   a.groups = c.i(at.kernel + 4 + extra);
   if (!c.ok()) return kNoValue;
@@ -119,7 +119,7 @@ ValueId convolution(CallContext& c, ValueId x, const ConvAt& at) {
   std::vector<ValueId> in{x, w};
   if (!c.none(at.bias)) in.push_back(c.cast(first(c, c.t(at.bias), c.dim(w, 0)), DType::kF32));
   if (!at.transposed) return c.add(Op::kConv, ConvAttrs(a), in);
-  a.output_padding = pair(c, at.kernel + 3);
+  a.output_padding = spatial_pair(c, at.kernel + 3);
   return c.add(Op::kConvTranspose, a, in);
 }
 
@@ -194,7 +194,7 @@ void apply_rotary_emb_interleaved(CallContext& c) {
 }
 
 /// sdpa(q, k, v, mask?, scale?) of [B, H, S, D]; the mask is added.
-void sdpa(CallContext& c) {
+void vulkan_sdpa(CallContext& c) {
   AttentionAttrs a;
   a.scale = c.d(4, 0);
   std::vector<ValueId> in{c.t(0), c.t(1), c.t(2)};
@@ -268,7 +268,7 @@ constexpr OpEntry kEntries[] = {
     {"et_vk::q8ta_pixel_shuffle", q8ta_pixel_shuffle},
     {"et_vk::apply_rotary_emb_hf", apply_rotary_emb_hf},
     {"et_vk::apply_rotary_emb_interleaved", apply_rotary_emb_interleaved},
-    {"et_vk::sdpa", sdpa},
+    {"et_vk::sdpa", vulkan_sdpa},
     {"et_vk::select_as_symint", select_as_symint},
     {"et_vk::embedding_q4gsw", embedding_q4gsw},
     {"et_vk::conv1d_pw", conv1d},
