@@ -37,10 +37,11 @@ void weight_rows(const float* from, const int64_t* index, const float* weight, i
 }
 
 void weight_numbers(const float* from, const int32_t* index, const float* weight, int64_t taps, int64_t n, float* to) {
+  int64_t i = 0;
+#if HWY_TARGET <= HWY_AVX3  // elsewhere gathers are missing or slower than single loads
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> di;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     auto sum = hn::Zero(d);
     for (int64_t t = 0; t < taps; ++t)
@@ -48,6 +49,7 @@ void weight_numbers(const float* from, const int32_t* index, const float* weight
           hn::MulAdd(hn::LoadU(d, weight + t * n + i), hn::GatherIndex(d, from, hn::LoadU(di, index + t * n + i)), sum);
     hn::StoreU(sum, d, to + i);
   }
+#endif
   for (; i < n; ++i) {
     float sum = 0;
     for (int64_t t = 0; t < taps; ++t) sum += weight[t * n + i] * from[index[t * n + i]];
