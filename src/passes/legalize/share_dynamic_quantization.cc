@@ -15,11 +15,11 @@ namespace smelt {
 namespace {
 
 /// What a product quantizes at run time: the value, in slices of its last `inner` dimensions, by one of two rules.
-struct Quantized {
+struct RunTimeQuantized {
   ValueId x;
   int inner;
   bool asymmetric;
-  bool operator<(const Quantized& o) const {
+  bool operator<(const RunTimeQuantized& o) const {
     return std::tie(x, inner, asymmetric) < std::tie(o.x, o.inner, o.asymmetric);
   }
 };
@@ -31,19 +31,19 @@ bool is_byte_constant(const Graph& g, ValueId id) {
 }
 
 /// What the node quantizes; nullopt: nothing, or a form of its own.
-std::optional<Quantized> quantized_by(const Graph& g, const Node& n) {
+std::optional<RunTimeQuantized> quantized_by(const Graph& g, const Node& n) {
   if ((n.op != Op::kConv && n.op != Op::kMatMul) || n.inputs[0] == kNoValue || n.inputs[1] == kNoValue) return {};
   const ValueType &x = g.value(n.inputs[0]).type, &w = g.value(n.inputs[1]).type;
   if (!is_real(x) || !is_byte_constant(g, n.inputs[1])) return {};
   if (n.op == Op::kConv) {
     const auto& a = static_cast<const ConvAttrs&>(*n.attrs);
     if (!a.dynamic_quant || a.groups != 1 || a.layout != Layout::kChannelsLast || x.shape.rank() < 3) return {};
-    return Quantized{n.inputs[0], x.shape.rank() - 1, a.asymmetric_inputs};
+    return RunTimeQuantized{n.inputs[0], x.shape.rank() - 1, a.asymmetric_inputs};
   }
   const auto& a = static_cast<const MatMulAttrs&>(*n.attrs);
   if (!a.dynamic_quant || a.transpose_a || a.trans_batch_a || w.shape.rank() != 2 || x.shape.rank() < 2) return {};
   if (x.shape.back() < 0 || x.shape.back() != w.shape[a.transpose_b ? 1 : 0]) return {};
-  return Quantized{n.inputs[0], 1, a.asymmetric_inputs};
+  return RunTimeQuantized{n.inputs[0], 1, a.asymmetric_inputs};
 }
 
 template <class A>
@@ -54,7 +54,7 @@ AttrsPtr of_quantized(const Node& n) {
 }
 
 /// The value that holds what `from` says, as int8 by the rule of TFLite's hybrid operators.
-ValueId add_quantized(Graph& g, const Quantized& from) {
+ValueId add_quantized(Graph& g, const RunTimeQuantized& from) {
   auto q = std::make_shared<Quantization>();
   q->kind = Quantization::Kind::kPerToken;
   q->axis = from.inner;
@@ -67,8 +67,8 @@ ValueId add_quantized(Graph& g, const Quantized& from) {
   return g.add_value(std::move(v));
 }
 
-void share(Graph& g, const std::map<Quantized, int>& users) {
-  std::map<Quantized, ValueId> shared;
+void share(Graph& g, const std::map<RunTimeQuantized, int>& users) {
+  std::map<RunTimeQuantized, ValueId> shared;
   std::vector<Node> nodes;
   for (Node& n : g.nodes) {
     const auto from = quantized_by(g, n);
@@ -90,8 +90,8 @@ void share(Graph& g, const std::map<Quantized, int>& users) {
   g.nodes = std::move(nodes);
 }
 
-std::map<Quantized, int> users_of(const Graph& g) {
-  std::map<Quantized, int> users;
+std::map<RunTimeQuantized, int> users_of(const Graph& g) {
+  std::map<RunTimeQuantized, int> users;
   for (const Node& n : g.nodes)
     if (const auto from = quantized_by(g, n)) ++users[*from];
   return users;
