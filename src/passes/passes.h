@@ -47,9 +47,9 @@ void merge_transposes(Graph& graph);
 // fuse/
 
 /// Replaces what exporters decompose by one operator: on float32 values GELU, SiLU, layer, RMS and group normalization,
-/// and the bias of a matrix product with a constant matrix; gathers and scatters by indices made positive before; any or
-/// all of truth values; products with int8 weights of what TFLite's formula rounds at run time; norms of rows, slopes of
-/// what is negative.
+/// and the bias of a matrix product with a constant matrix; gathers and scatters by indices made positive before; any
+/// or all of truth values; products with int8 weights of what TFLite's formula rounds at run time; norms of rows,
+/// slopes of what is negative.
 void recompose(Graph& graph);
 /// For writers: makes products of [B, H, ...] of products of [B * H, ...] between Reshapes. Runs gain nothing by it.
 void join_batched_products(Graph& graph);
