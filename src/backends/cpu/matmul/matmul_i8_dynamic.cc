@@ -90,8 +90,8 @@ class MatMulI8Dynamic final : public Kernel {
   void multiply(const uint8_t* a, uint8_t* scratch, uint8_t* y) const {
     int64_t stride = 0;
     const uint8_t* const rows = rows_of(a, scratch, &stride);
-    auto* const row_sums = reinterpret_cast<int32_t*>(scratch + row_sums_at_);
-    const bool adds = packs_bytes_ && b_shift_ != 0;
+    [[maybe_unused]] auto* const row_sums = reinterpret_cast<int32_t*>(scratch + row_sums_at_);
+    [[maybe_unused]] const bool adds = packs_bytes_ && b_shift_ != 0;
 #if defined(__x86_64__)
     for (int64_t r = 0; adds && r < s_.m; ++r) {
       const int64_t sum = sum_bytes_vnni(rows + r * stride, s_.k, q_.x_signed) - s_.k * q_.x_zero;
