@@ -30,11 +30,22 @@ int32_t wrap_mul(int32_t p, int32_t q) {
 /// y = clamp(f(a - zero point of a, b - zero point of b) + zero point of y), in quantized integers.
 template <class F>
 void map_centred(const Operands& o, F&& f) {
-  BroadcastWalk<2>(o.y.shape(), {o.a.shape(), o.b.shape()}).each([&](int64_t out, const std::array<int64_t, 2>& at) {
-    const auto p = static_cast<int32_t>(get_int(o.a, at[0])) - o.pa.zero_point;
-    const auto q = static_cast<int32_t>(get_int(o.b, at[1])) - o.pb.zero_point;
-    const int64_t r = static_cast<int64_t>(f(p, q)) + o.py.zero_point;
-    set_int(o.y, out, std::min(o.hi, std::max(o.lo, r)));
+  const auto value = [&](int32_t p, int32_t q) {
+    const int64_t r = static_cast<int64_t>(f(p - o.pa.zero_point, q - o.pb.zero_point)) + o.py.zero_point;
+    return std::min(o.hi, std::max(o.lo, r));
+  };
+  const BroadcastWalk<2> walk(o.y.shape(), {o.a.shape(), o.b.shape()});
+  if (o.a.dtype() == DType::kI8 && o.b.dtype() == DType::kI8 && o.y.dtype() == DType::kI8) {
+    const auto *a = o.a.data<int8_t>(), *b = o.b.data<int8_t>();
+    auto* y = o.y.data<int8_t>();
+    walk.each([&](int64_t out, const std::array<int64_t, 2>& at) {
+      y[out] = static_cast<int8_t>(value(a[at[0]], b[at[1]]));
+    });
+    return;
+  }
+  walk.each([&](int64_t out, const std::array<int64_t, 2>& at) {
+    const auto p = static_cast<int32_t>(get_int(o.a, at[0])), q = static_cast<int32_t>(get_int(o.b, at[1]));
+    set_int(o.y, out, value(p, q));
   });
 }
 
@@ -136,6 +147,7 @@ void divide(const Operands& o) {
   });
 }
 
+/// Of int8 values.
 void squared_difference(const Operands& o) {
   const CommonScale common(o, 7);
   const auto unit = static_cast<double>(static_cast<float>(1 << 14) * o.py.scale);
@@ -145,19 +157,16 @@ void squared_difference(const Operands& o) {
     map_centred(o, [&](int32_t p, int32_t q) { return square(common.of_a(p), common.of_b(q)); });
     return;
   }
-  // Inputs of 8 bits have 256 values each: rescale those.
+  // The int8 inputs have 256 values each: rescale those.
   std::array<int32_t, 256> of_a, of_b;
   for (int32_t i = 0; i < 256; ++i) {
     const int32_t v = static_cast<int8_t>(i);
     of_a[static_cast<size_t>(i)] = common.of_a(v - o.pa.zero_point);
     of_b[static_cast<size_t>(i)] = common.of_b(v - o.pb.zero_point);
   }
-  const auto *a = o.a.data<uint8_t>(), *b = o.b.data<uint8_t>();
-  auto* y = o.y.data<int8_t>();
-  BroadcastWalk<2>(o.y.shape(), {o.a.shape(), o.b.shape()}).each([&](int64_t i, const std::array<int64_t, 2>& at) {
-    const int64_t r = int64_t{square(of_a[a[at[0]]], of_b[b[at[1]]])} + o.py.zero_point;
-    y[i] = static_cast<int8_t>(std::min(o.hi, std::max(o.lo, r)));
-  });
+  const auto at = [](const std::array<int32_t, 256>& table, int32_t v) { return table[static_cast<uint8_t>(v)]; };
+  map_centred(
+      o, [&](int32_t p, int32_t q) { return square(at(of_a, p + o.pa.zero_point), at(of_b, q + o.pb.zero_point)); });
 }
 
 void prelu(const Operands& o) {

@@ -94,6 +94,19 @@ TEST(BinaryFixed, CloseToFloat) {
       }
 }
 
+// Enough for the tables of rescaled values.
+TEST(BinaryFixed, SquaredDifferencesOfManyValues) {
+  const Tensor a = ramp(DType::kI8, 0.05f, 7);
+  const Tensor b = quantized(DType::kI8, {3, 1}, {100, -50, 3}, 0.06f, -4);
+  const auto type = ValueType::tensor(DType::kI8, {3, 256}, per_tensor(1.0f, -128, Rounding::kFixedDouble));
+  BinaryAttrs fixed(Binary::kSquaredDifference), real(Binary::kSquaredDifference);
+  fixed.rounding = Rounding::kFixedDouble;
+  const auto run = [&](const BinaryAttrs& attrs) {
+    return OpRunner(Op::kBinary, make_attrs<BinaryAttrs>(attrs)).input(a).input(b).outputs({type}).run();
+  };
+  expect_within(run(fixed), run(real), 1);
+}
+
 TEST(BinaryFixed, NothingDividedFarBelowOneStepIsOneStep) {
   BinaryAttrs attrs(Binary::kDiv);
   attrs.rounding = Rounding::kFixedDouble;
