@@ -12,14 +12,10 @@
 namespace smelt {
 namespace {
 
-#if defined(__x86_64__)
 /// True if the bytes of b are packed as they lie.
 bool packs_bytes(Isa isa, const MatMulShape& s) {
-  return isa.has(IsaFeature::kVnni) && (s.g.b.row_stride == 1 || s.g.b.column_stride == 1);
+  return gemm_i8(isa, true).pack_bytes && (s.g.b.row_stride == 1 || s.g.b.column_stride == 1);
 }
-#else
-bool packs_bytes(Isa, const MatMulShape&) { return false; }
-#endif
 
 /// b is packed for every batch. Where its bytes are packed as they lie, b counts from the middle of its type: the rest
 /// of its zero point is multiplied with the sums of the rows of a.
@@ -58,13 +54,11 @@ class MatMulI8Dynamic final : public Kernel {
   void pack_b(const uint8_t* b, uint8_t* scratch) const {
     const MatrixView& v = s_.g.b;
     const int32_t a_zero = GemmI8::int8_zero_point(q_.x_signed, q_.x_zero);
-#if defined(__x86_64__)
     if (packs_bytes_) {
-      pack_bytes_vnni(gemm_, {b, v.row_stride, v.column_stride, s_.k, s_.n, q_.w_signed}, nullptr, a_zero,
-                      scratch + packed_at_);
+      gemm_.pack_bytes(gemm_, {b, v.row_stride, v.column_stride, s_.k, s_.n, q_.w_signed}, nullptr, a_zero,
+                       scratch + packed_at_);
       return;
     }
-#endif
     auto* weights = reinterpret_cast<int16_t*>(scratch);
     for (int64_t n = 0; n < s_.n; ++n)
       for (int64_t k = 0; k < s_.k; ++k)
