@@ -10,7 +10,6 @@
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
-#include "base/mapped_file.h"
 #include "ops/common/quantized_pair.h"
 
 namespace smelt {
@@ -46,7 +45,7 @@ class ConvI8 final : public Kernel {
         key,
         [&] {
           Packed packed = unquantized ? pack(filter.data<int8_t>()) : pack_ordered(filter);
-          release_pages(filter.unaligned_bytes(), filter.bytes());
+          release_pages(filter);
           return packed;
         },
         [&] {

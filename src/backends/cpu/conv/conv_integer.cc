@@ -17,7 +17,6 @@
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
-#include "base/mapped_file.h"
 #include "ops/common/quantized_pair.h"
 #include "tensor/numeric.h"
 
@@ -81,7 +80,7 @@ class ConvIntegerKernel final : public Kernel {
         spec.packs.get(ConvIntegerKey{{g, *spec.constant(1), nullptr}, &gemm_, zeros, chunks_.count(), real_}, [&] {
           const Tensor& filter = *spec.constant(1);
           Packed packed = pack(filter, params);
-          release_pages(filter.unaligned_bytes(), filter.bytes());
+          release_pages(filter);
           return packed;
         });
   }

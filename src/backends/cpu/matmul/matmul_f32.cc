@@ -7,7 +7,6 @@
 #include "backends/cpu/core/broadcast.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/matmul/matrix_key.h"
-#include "base/mapped_file.h"
 #include "ops/matmul/matmul_shape.h"
 
 namespace smelt {
@@ -129,7 +128,7 @@ class MatMulF32 final : public Kernel {
             gemm_.pack(matrices.data<float>() + s_.b_offset(i), b.row_stride, b.column_stride, s_.k, s_.n,
                        c ? c->data<float>() : nullptr, packed->data<float>() + i * packed_size_,
                        static_cast<float>(attrs_.alpha), static_cast<float>(attrs_.beta));
-          release_pages(matrices.raw(), matrices.bytes());
+          release_pages(matrices);
           return packed;
         },
         [&] {

@@ -10,7 +10,6 @@
 #include "backends/cpu/matmul/matrix_key.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
-#include "base/mapped_file.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/matmul/matmul_shape.h"
 #include "tensor/numeric.h"
@@ -55,7 +54,7 @@ class MatMulI8 final : public Kernel {
         key,
         [&] {
           Packed packed = pack(weights);
-          release_pages(spec.constant(1)->unaligned_bytes(), spec.constant(1)->bytes());
+          release_pages(*spec.constant(1));
           return packed;
         },
         [&] {
