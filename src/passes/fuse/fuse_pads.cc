@@ -72,26 +72,40 @@ int64_t most_padding(const ConvAttrs& conv, const ValueType& filter, size_t i) {
   return std::max(kAlways, (filter.shape[axis] - 1) * (i < conv.dilations.size() ? conv.dilations[i] : 1));
 }
 
-/// The attributes of the convolution with the border added to its padding; nullptr if they can't express it.
-AttrsPtr with_border(const ConvAttrs& conv, const ValueType& filter, const std::vector<int64_t>& border) {
-  if (conv.auto_pad != AutoPad::kExplicit && conv.auto_pad != AutoPad::kValid) return nullptr;
-  const size_t rank = border.size() / 2, first = conv.layout == Layout::kChannelsLast ? 1 : 2;
+/// Elements in front of a dimension and behind it.
+struct Sides {
+  int64_t before, after;
+};
+
+/// The attributes of a convolution or pool with the border added to its padding; nullptr if they can't express it.
+/// `fits`(spatial dimension, its padding, what the border adds): false where the two may not be added.
+template <class A, class Fits>
+AttrsPtr with_border(const A& attrs, const std::vector<int64_t>& border, Fits fits) {
+  if (attrs.auto_pad != AutoPad::kExplicit && attrs.auto_pad != AutoPad::kValid) return nullptr;
+  const size_t rank = border.size() / 2, first = attrs.layout == Layout::kChannelsLast ? 1 : 2;
   if (rank < 3) return nullptr;
-  ConvAttrs fused = conv;
-  if (conv.auto_pad == AutoPad::kValid || conv.pads.empty()) fused.pads.assign(2 * (rank - 2), 0);
+  A fused = attrs;
+  if (attrs.auto_pad == AutoPad::kValid || attrs.pads.empty()) fused.pads.assign(2 * (rank - 2), 0);
   if (fused.pads.size() != 2 * (rank - 2)) return nullptr;
   fused.auto_pad = AutoPad::kExplicit;
   for (size_t i = 0; i < rank; ++i) {
+    const Sides more{border[i], border[i + rank]};
     const bool spatial = i >= first && i < first + rank - 2;
-    if (!spatial && (border[i] != 0 || border[i + rank] != 0)) return nullptr;
+    if (!spatial && (more.before != 0 || more.after != 0)) return nullptr;
     if (!spatial) continue;
     int64_t &before = fused.pads[i - first], &after = fused.pads[i - first + rank - 2];
-    if (before < 0 || after < 0) return nullptr;  // negative padding crops
-    if (std::max(border[i], border[i + rank]) > most_padding(conv, filter, i - first)) return nullptr;
-    before += border[i];
-    after += border[i + rank];
+    if (!fits(i - first, Sides{before, after}, more)) return nullptr;
+    before += more.before;
+    after += more.after;
   }
-  return make_attrs<ConvAttrs>(fused);
+  return make_attrs<A>(fused);
+}
+
+AttrsPtr with_border(const ConvAttrs& conv, const ValueType& filter, const std::vector<int64_t>& border) {
+  return with_border(conv, border, [&](size_t d, Sides padding, Sides more) {
+    return padding.before >= 0 && padding.after >= 0 &&  // negative padding crops
+           std::max(more.before, more.after) <= most_padding(conv, filter, d);
+  });
 }
 
 /// A convolution with the Pad with zeros before it.
@@ -102,41 +116,22 @@ AttrsPtr padded_conv(const Graph& g, const Node& pad, const Node& n) {
   return added ? with_border(static_cast<const ConvAttrs&>(*n.attrs), g.value(n.inputs[1]).type, *added) : nullptr;
 }
 
-/// The attributes of the pool with the border added to its padding; nullptr if they can't express it. Each window of
-/// the result still sees an element of the image.
-AttrsPtr with_border(const PoolAttrs& pool, const std::vector<int64_t>& border) {
-  if (pool.auto_pad != AutoPad::kExplicit && pool.auto_pad != AutoPad::kValid) return nullptr;
-  const size_t rank = border.size() / 2, first = pool.layout == Layout::kChannelsLast ? 1 : 2;
-  if (rank < 3 || pool.global || pool.ceil_mode || pool.kernel.size() != rank - 2) return nullptr;
-  PoolAttrs fused = pool;
-  if (pool.auto_pad == AutoPad::kValid || pool.pads.empty()) fused.pads.assign(2 * (rank - 2), 0);
-  if (fused.pads.size() != 2 * (rank - 2)) return nullptr;
-  fused.auto_pad = AutoPad::kExplicit;
-  for (size_t i = 0; i < rank; ++i) {
-    if (border[i] == 0 && border[i + rank] == 0) continue;
-    if (i < first || i >= first + rank - 2) return nullptr;
-    const size_t d = i - first;
-    int64_t &before = fused.pads[d], &after = fused.pads[d + rank - 2];
-    if (before < 0 || after < 0 || (d < pool.dilations.size() && pool.dilations[d] != 1)) return nullptr;
-    const auto fits = [&](int64_t padding, int64_t more) {
-      return more < pool.kernel[d] && padding < pool.kernel[d] - more;
-    };
-    if (!fits(before, border[i]) || !fits(after, border[i + rank])) return nullptr;
-    before += border[i];
-    after += border[i + rank];
-  }
-  return make_attrs<PoolAttrs>(fused);
-}
-
-/// A pool of maxima with the Pad with the least value before it. Averages that count padding are slower than both
-/// nodes.
+/// A pool of maxima with the Pad with the least value before it: each window of the result still sees an element of the
+/// image. Averages that count padding are slower than both nodes.
 AttrsPtr padded_pool(const Graph& g, const Node& pad, const Node& n) {
   const auto& a = static_cast<const PoolAttrs&>(*n.attrs);
   const ValueType& y = g.value(n.inputs[0]).type;
   const bool indices = n.outputs.size() > 1 && n.outputs[1] != kNoValue;
   if (!y.ranked || indices || a.kind != PoolKind::kMax || !pads_with_least(g, pad)) return nullptr;
   const auto added = border(g, pad, y.shape.rank());
-  return added ? with_border(a, *added) : nullptr;
+  if (!added || a.global || a.ceil_mode || a.kernel.size() + 2 != added->size() / 2) return nullptr;
+  return with_border(a, *added, [&](size_t d, Sides padding, Sides more) {
+    if (more.before == 0 && more.after == 0) return true;
+    if (padding.before < 0 || padding.after < 0 || (d < a.dilations.size() && a.dilations[d] != 1)) return false;
+    const int64_t window = a.kernel[d];
+    return more.before < window && padding.before < window - more.before && more.after < window &&
+           padding.after < window - more.after;
+  });
 }
 
 /// The dimension of y for each of x where y has the same ones but for extents of 1, which have none (-1); nullopt where

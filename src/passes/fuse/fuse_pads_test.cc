@@ -37,12 +37,27 @@ Result<Tensor> result_of(const std::shared_ptr<Module>& module, const Tensor& x,
   return results[0].tensor;
 }
 
-/// A Pad and a convolution; the Pad's result is an output as well where the two may not become one node.
-Result<Tensor> run(const Case& c, bool apart, bool fuses) {
+std::shared_ptr<Module> empty_module() {
   auto module = std::make_shared<Module>();
   module->format = "test";
   module->graphs.resize(1);
   module->methods.push_back({"main", 0});
+  return module;
+}
+
+ValueId integers(Builder& b, const std::vector<int64_t>& v) {
+  return b.constant("", Tensor::from<int64_t>(DType::kI64, {static_cast<int64_t>(v.size())}, v));
+}
+
+ValueType quantized_type(DType dtype, QuantPtr quant) {
+  ValueType type = ValueType::tensor(dtype);
+  type.quant = std::move(quant);
+  return type;
+}
+
+/// A Pad and a convolution; the Pad's result is an output as well where the two may not become one node.
+Result<Tensor> run(const Case& c, bool apart, bool fuses) {
+  const auto module = empty_module();
   Builder b(*module, 0);
   const DType t = c.quantized ? DType::kI8 : DType::kF32;
   const auto params = [&](float scale, int32_t zero) {
@@ -59,9 +74,6 @@ Result<Tensor> run(const Case& c, bool apart, bool fuses) {
   std::vector<int64_t> axes = {-1, 2};
   if (c.axes) pads = {1, 2, 3, 0};  // the last dimensions of channels-first
   if (c.pairs) pads = {0, 0, 2, 0, 1, 3, 0, 0};
-  const auto integers = [&](const std::vector<int64_t>& v) {
-    return b.constant("", Tensor::from<int64_t>(DType::kI64, {static_cast<int64_t>(v.size())}, v));
-  };
   PadAttrs pad;
   pad.pairs = c.pairs;
   ConvAttrs conv;
@@ -69,11 +81,10 @@ Result<Tensor> run(const Case& c, bool apart, bool fuses) {
   conv.filter = c.channels_last ? FilterLayout::kOSI : FilterLayout::kOIS;
   conv.strides = {2, 1};
   const ValueId padded = b.value("", {}), y = b.value("", {});
-  b.graph().values[static_cast<size_t>(y)].type = ValueType::tensor(t);
-  b.graph().values[static_cast<size_t>(y)].type.quant = params(40.f, -3);
+  b.graph().value(y).type = quantized_type(t, params(40.f, -3));
   const ValueId in = b.input("x", ValueType::tensor(t, shape, params(0.5f, 7)));
   SMELT_TRY(b.node_to(Op::kPad, make_attrs<PadAttrs>(pad),
-                      {in, integers(pads), b.constant("", value), c.axes ? integers(axes) : kNoValue}, {padded}));
+                      {in, integers(b, pads), b.constant("", value), c.axes ? integers(b, axes) : kNoValue}, {padded}));
   SMELT_TRY(b.node_to(Op::kConv, make_attrs<ConvAttrs>(conv), {padded, b.constant("", w)}, {y}));
   b.graph().outputs = {y};
   if (apart) b.graph().outputs.push_back(padded);
@@ -110,10 +121,7 @@ TEST(FusePads, OtherValuesStay) {
 /// Reshape.
 Result<Tensor> run_lines(bool quantized, const std::vector<int64_t>& pads, int64_t dilation, bool apart, bool fuses,
                          bool inserts = false) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  const auto module = empty_module();
   Builder b(*module, 0);
   const DType t = quantized ? DType::kI8 : DType::kF32;
   const auto params = [&](float scale, int32_t zero) { return quantized ? test::per_tensor(scale, zero) : QuantPtr(); };
@@ -121,9 +129,6 @@ Result<Tensor> run_lines(bool quantized, const std::vector<int64_t>& pads, int64
   x.set_quant(params(0.5f, 7));
   Tensor w = random_tensor(t, {5, 1, 3, 6}, -100, 100, 2);
   w.set_quant(params(0.25f, 0));
-  const auto integers = [&](const std::vector<int64_t>& v) {
-    return b.constant("", Tensor::from<int64_t>(DType::kI64, {static_cast<int64_t>(v.size())}, v));
-  };
   PadAttrs pad;
   pad.pairs = true;
   ConvAttrs conv;
@@ -133,15 +138,14 @@ Result<Tensor> run_lines(bool quantized, const std::vector<int64_t>& pads, int64
   conv.auto_pad = AutoPad::kValid;
   const int64_t length = 50 + pads[2] + pads[3];
   const ValueId padded = b.value("", {}), image = b.value("", {}), y = b.value("", {});
-  b.graph().values[static_cast<size_t>(y)].type = ValueType::tensor(t);
-  b.graph().values[static_cast<size_t>(y)].type.quant = params(40.f, -3);
+  b.graph().value(y).type = quantized_type(t, params(40.f, -3));
   const ValueId in = b.input("x", ValueType::tensor(t, x.shape(), params(0.5f, 7)));
   const ValueId value = b.constant("", random_tensor(t, Shape{}, quantized ? 7 : 0, quantized ? 7 : 0, 3));
-  SMELT_TRY(b.node_to(Op::kPad, make_attrs<PadAttrs>(pad), {in, integers(pads), value}, {padded}));
+  SMELT_TRY(b.node_to(Op::kPad, make_attrs<PadAttrs>(pad), {in, integers(b, pads), value}, {padded}));
   if (inserts)
-    SMELT_TRY(b.node_to(Op::kUnsqueeze, make_attrs<NoAttrs>(), {padded, integers({1})}, {image}));
+    SMELT_TRY(b.node_to(Op::kUnsqueeze, make_attrs<NoAttrs>(), {padded, integers(b, {1})}, {image}));
   else
-    SMELT_TRY(b.node_to(Op::kReshape, make_attrs<ReshapeAttrs>(), {padded, integers({1, 1, length, 6})}, {image}));
+    SMELT_TRY(b.node_to(Op::kReshape, make_attrs<ReshapeAttrs>(), {padded, integers(b, {1, 1, length, 6})}, {image}));
   SMELT_TRY(b.node_to(Op::kConv, make_attrs<ConvAttrs>(conv), {image, b.constant("", w)}, {y}));
   b.graph().outputs = {y};
   if (apart) b.graph().outputs.push_back(image);
@@ -177,10 +181,7 @@ struct PoolCase {
 };
 
 Result<Tensor> run_pool(const PoolCase& c, bool apart, bool fuses) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  const auto module = empty_module();
   Builder b(*module, 0);
   const DType t = c.quantized ? DType::kI8 : DType::kF32;
   const QuantPtr quant = c.quantized ? test::per_tensor(0.5f, 7) : QuantPtr();
@@ -190,9 +191,6 @@ Result<Tensor> run_pool(const PoolCase& c, bool apart, bool fuses) {
   Tensor value(t, Shape{});
   set_double(value, 0, c.value);
   value.set_quant(quant);
-  const auto integers = [&](const std::vector<int64_t>& v) {
-    return b.constant("", Tensor::from<int64_t>(DType::kI64, {static_cast<int64_t>(v.size())}, v));
-  };
   PoolAttrs pool;
   pool.kind = c.kind;
   pool.kernel = {3, 3};
@@ -203,11 +201,10 @@ Result<Tensor> run_pool(const PoolCase& c, bool apart, bool fuses) {
   pool.layout = c.channels_last ? Layout::kChannelsLast : Layout::kChannelsFirst;
   const std::vector<int64_t> axes = c.channels_last ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{2, 3};
   const ValueId padded = b.value("", {}), y = b.value("", {});
-  b.graph().values[static_cast<size_t>(y)].type = ValueType::tensor(t);
-  b.graph().values[static_cast<size_t>(y)].type.quant = quant;
+  b.graph().value(y).type = quantized_type(t, quant);
   const ValueId in = b.input("x", ValueType::tensor(t, shape, quant));
-  SMELT_TRY(b.node_to(Op::kPad, make_attrs<PadAttrs>(), {in, integers(c.pads), b.constant("", value), integers(axes)},
-                      {padded}));
+  SMELT_TRY(b.node_to(Op::kPad, make_attrs<PadAttrs>(),
+                      {in, integers(b, c.pads), b.constant("", value), integers(b, axes)}, {padded}));
   SMELT_TRY(b.node_to(Op::kPool, make_attrs<PoolAttrs>(pool), {padded}, {y}));
   b.graph().outputs = {y};
   if (apart) b.graph().outputs.push_back(padded);
