@@ -31,9 +31,9 @@ std::vector<ValueId> fold_constants(Graph& graph, const Evaluate& evaluate);
 /// itself stays.
 bool fold_node(Graph& graph, const Node& node, const Evaluate& evaluate);
 /// Makes constants of what follows from dimensions that are known and from `constants`, values whose contents the shape
-/// rules of their readers did not know, and gives each Reshape whose target is put together
-/// from dimensions of values a constant target where all but one are numbers or those of its input in the same places,
-/// for which 0 stands. Tells the shapes of what follows.
+/// rules of their readers did not know, and gives each Reshape whose target is put together from dimensions of values a
+/// constant target where all but one are numbers or those of its input in the same places, for which 0 stands. Tells
+/// the shapes of what follows.
 void fold_shape_arithmetic(Module& module, Graph& graph, const Evaluate& evaluate,
                            const std::vector<ValueId>& constants = {});
 /// Removes Casts to the type that a value has and Expands to its shape; their readers read the value itself.

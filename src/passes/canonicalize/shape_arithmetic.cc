@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "ops/core/infer.h"
@@ -13,15 +14,15 @@ namespace {
 
 class ShapeFolder {
  public:
-  ShapeFolder(Module& module, Graph& graph, const Evaluate& evaluate)
+  /// `changed`: by ValueId, the values of which more is known than before.
+  ShapeFolder(Module& module, Graph& graph, const Evaluate& evaluate, std::vector<bool> changed)
       : module_(module),
         graph_(graph),
         evaluate_(evaluate),
         flow_(graph, module.exact_inputs),
-        changed_(graph.values.size(), false) {}
+        changed_(std::move(changed)) {}
 
-  void run(const std::vector<ValueId>& constants) {
-    for (const ValueId id : constants) changed_[static_cast<size_t>(id)] = true;
+  void run() {
     for (Node& n : graph_.nodes) {
       const bool constant = make_constant_target(n);
       const bool reads = std::ranges::any_of(
@@ -131,7 +132,7 @@ void fold_shape_arithmetic(Module& module, Graph& graph, const Evaluate& evaluat
   const bool applies = std::ranges::any_of(graph.nodes, [&](const Node& n) {
     return n.op == Op::kShapeOf || (std::ranges::any_of(n.inputs, is_told) && std::ranges::any_of(n.outputs, is_open));
   });
-  if (applies) ShapeFolder(module, graph, evaluate).run(constants);
+  if (applies) ShapeFolder(module, graph, evaluate, std::move(told)).run();
 }
 
 }  // namespace smelt
