@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
 #include "smelt/tensor.h"
 
@@ -22,6 +23,14 @@ inline QuantParams per_tensor_params(const QuantPtr& q) {
 /// True if the value is quantized with one scale and zero point for the whole tensor.
 inline bool is_per_tensor(const QuantPtr& q) {
   return q && q->kind == Quantization::Kind::kPerTensor && q->scales.size() == 1;
+}
+
+/// Parameters of int8 values that a run chooses for each slice of the last `dims` dimensions: each row if that is 1.
+inline QuantPtr per_slice_quant(int dims) {
+  auto q = std::make_shared<Quantization>();
+  q->kind = Quantization::Kind::kPerToken;
+  q->axis = dims;
+  return q;
 }
 
 /// True if two values have equal quantization parameters: both unquantized, or equal kinds, scales, zero points (absent

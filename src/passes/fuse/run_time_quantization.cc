@@ -333,13 +333,10 @@ bool fuse_xnnpack_image(Pattern& in, size_t k) {
   const auto rounded = Formula(in).match_xnnpack(real);
   auto weights = rounded ? symmetric_weights(in, n.inputs[1], 0) : std::nullopt;
   if (!weights || rounded->axes != std::vector<int64_t>{1, 2, 3}) return false;
-  auto quant = std::make_shared<Quantization>();
-  quant->kind = Quantization::Kind::kPerToken;
-  quant->axis = 3;
   const auto at = static_cast<size_t>(in.index_of_producer(real));
   Node quantize =
       remade(in.node(static_cast<int>(at)), Op::kQuantize, make_attrs<NoAttrs>(), {rounded->x}, "DynamicQuantization");
-  quantize.outputs = {in.add_value(ValueType::tensor(DType::kI8, in.type(rounded->x).shape, std::move(quant)))};
+  quantize.outputs = {in.add_value(ValueType::tensor(DType::kI8, in.type(rounded->x).shape, per_slice_quant(3)))};
   const ValueId image = quantize.outputs[0];
   AttrsPtr attrs = n.attrs;
   Node conv = product_of(in, n, image, std::move(*weights), std::move(attrs));

@@ -12,6 +12,7 @@
 #include "ops/resize/resize.h"
 #include "ops/shape/shape.h"
 #include "passes/passes.h"
+#include "tensor/quant_params.h"
 
 namespace smelt {
 namespace {
@@ -199,12 +200,9 @@ class DelegateArithmetic {
   }
   /// x as int8 with a scale and a zero point for each slice of its last `inner` dimensions, chosen at run time.
   ValueId quantized_rows(const Node& n, ValueId x, int inner) {
-    auto q = std::make_shared<Quantization>();
-    q->kind = Quantization::Kind::kPerToken;
-    q->axis = inner;
     ValueType t = type(x);
     t.dtype = DType::kI8;
-    t.quant = std::move(q);
+    t.quant = per_slice_quant(inner);
     const ValueId rows = add(std::move(t));
     emit(n, Op::kQuantize, make_attrs<NoAttrs>(), {x}, rows);
     return rows;

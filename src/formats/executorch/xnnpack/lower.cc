@@ -8,6 +8,7 @@
 #include "formats/common/flatbuffer_attributes.h"
 #include "formats/executorch/xnnpack/datatypes.h"
 #include "ops/common/quantized_pair.h"
+#include "tensor/quant_params.h"
 
 namespace smelt::executorch {
 
@@ -211,11 +212,8 @@ Result<std::vector<ValueId>> XnnLowering::run(std::span<const ValueId> inputs) {
     const XnnValue& v = g_.values[g_.inputs[i]];
     ValueId id = inputs[i];
     if (v.dynamic_on_entry) {
-      Quantization q;
-      q.kind = Quantization::Kind::kPerToken;
-      q.axis = 1;
       ValueType per_token = ValueType::tensor(DType::kI8);
-      per_token.quant = std::make_shared<const Quantization>(std::move(q));
+      per_token.quant = per_slice_quant(1);
       builder().at("XNNConvert", "", Cat("input ", i));
       id = convert(*this, id, per_token);
     }

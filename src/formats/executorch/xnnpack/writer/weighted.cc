@@ -57,14 +57,6 @@ QuantPtr one_scale(float scale) {
   return out;
 }
 
-/// Parameters that XNNPACK chooses at run time for each slice of the last `dims` dimensions.
-QuantPtr by_slice(int dims) {
-  auto q = std::make_shared<Quantization>();
-  q->kind = Quantization::Kind::kPerToken;
-  q->axis = dims;
-  return q;
-}
-
 /// 4-bit integers with the zero point 8.
 Tensor unsigned_nibbles(const Tensor& t) {
   if (t.dtype() == DType::kU4) return t;
@@ -203,7 +195,7 @@ bool xnn_conv(XnnNodeWriter& w) {
   const Id bias = bias_of(w, *arithmetic, y[3], ok);
   if (!ok) return false;
   Id in = w.image(0, a.layout, real);
-  if (*arithmetic == Arithmetic::kDynamic) in = w.g().convert(in, DType::kI8, by_slice(3));
+  if (*arithmetic == Arithmetic::kDynamic) in = w.g().convert(in, DType::kI8, per_slice_quant(3));
   const Id f = weights(w, *arithmetic, perm, depthwise ? 3 : 0);
   const Id out = w.result(y, real);
   return finish(w, depthwise ? Type::XNNDepthwiseConv2d : Type::XNNConv2d, conv_table(g, in, f, bias, out), out, a.act,
@@ -287,7 +279,7 @@ bool xnn_matmul(XnnNodeWriter& w) {
   Id x = w.in(0, real);
   Shape s = w.g().shape(x);
   if (a.flatten_a || s.back() != k) x = w.g().reshape(x, s = Shape{s.elements() / k, k});
-  if (*arithmetic == Arithmetic::kDynamic) x = w.g().convert(x, DType::kI8, by_slice(1));
+  if (*arithmetic == Arithmetic::kDynamic) x = w.g().convert(x, DType::kI8, per_slice_quant(1));
   const Id filter = weights(w, *arithmetic, a.transpose_b ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1, 0}, 0);
   s[s.rank() - 1] = n;
   const Id y = w.result(s, real);
