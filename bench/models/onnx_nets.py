@@ -9,147 +9,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
-
-
-class Net:
-    """A graph that grows node by node. Methods take names of values and return the name of the result."""
-
-    def __init__(self, seed=1):
-        self.nodes, self.constants, self.inputs, self.random = [], [], [], np.random.default_rng(seed)
-
-    def input(self, name, shape, dtype=TensorProto.FLOAT):
-        self.inputs.append(helper.make_tensor_value_info(name, dtype, shape))
-        return name
-
-    def op(self, kind, *inputs, outputs=1, **attributes):
-        names = [f"{kind.lower()}_{len(self.nodes)}" + (f"_{i}" if i else "") for i in range(outputs)]
-        self.nodes.append(helper.make_node(kind, list(inputs), names, name=names[0], **attributes))
-        return names if outputs > 1 else names[0]
-
-    def constant(self, array):
-        name = f"constant_{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.asarray(array), name))
-        return name
-
-    def ints(self, *values):
-        return self.constant(np.array(values, np.int64))
-
-    def real(self, value):
-        return self.constant(np.float32(value))
-
-    def weight(self, *shape, fan_in=1):
-        return self.constant(self.random.normal(0, fan_in**-0.5, shape).astype(np.float32))
-
-    def save(self, path, outputs):
-        infos = [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in outputs]
-        graph = helper.make_graph(self.nodes, path.stem, self.inputs, infos, self.constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        onnx.save(onnx.shape_inference.infer_shapes(model), path)
-
-    # Images.
-    def conv(self, x, c_in, c_out, kernel=3, stride=1, groups=1, dilation=1, act=None):
-        """A convolution that keeps the size (of stride 1), as a folded batch norm leaves it."""
-        pad = dilation * (kernel - 1) // 2
-        fan_in = c_in // groups * kernel * kernel / 2
-        y = self.op(
-            "Conv",
-            x,
-            self.weight(c_out, c_in // groups, kernel, kernel, fan_in=fan_in),
-            self.weight(c_out, fan_in=100),
-            kernel_shape=[kernel] * 2,
-            strides=[stride] * 2,
-            pads=[pad] * 4,
-            group=groups,
-            dilations=[dilation] * 2,
-        )
-        return self.activate(y, act)
-
-    def activate(self, x, act):
-        if act == "relu6":
-            return self.op("Clip", x, self.real(0), self.real(6))
-        if act == "silu":
-            return self.op("Mul", x, self.op("Sigmoid", x))
-        return self.op("Relu", x) if act == "relu" else x
-
-    def max_pool(self, x, kernel, stride, pad=0):
-        return self.op("MaxPool", x, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4)
-
-    def classifier(self, x, channels, classes=1000):
-        x = self.op("Flatten", self.op("GlobalAveragePool", x))
-        return self.op("Gemm", x, self.weight(classes, channels, fan_in=channels), self.weight(classes), transB=1)
-
-    # Sequences.
-    def linear(self, x, n_in, n_out):
-        """torch.nn.Linear on three dimensions: a matrix product and an addition."""
-        return self.op(
-            "Add", self.weight(n_out, fan_in=100), self.op("MatMul", x, self.weight(n_in, n_out, fan_in=n_in))
-        )
-
-    def layer_norm(self, x, width, decomposed=False):
-        """LayerNormalization; decomposed: as opset 16 and older have it."""
-        scale, bias = self.constant(np.ones(width, np.float32)), self.weight(width, fan_in=100)
-        if not decomposed:
-            return self.op("LayerNormalization", x, scale, bias, axis=-1, epsilon=1e-5)
-        centred = self.op("Sub", x, self.op("ReduceMean", x, axes=[-1]))
-        variance = self.op("ReduceMean", self.op("Pow", centred, self.real(2)), axes=[-1])
-        deviation = self.op("Sqrt", self.op("Add", variance, self.real(1e-5)))
-        return self.op("Add", self.op("Mul", self.op("Div", centred, deviation), scale), bias)
-
-    def gelu(self, x):
-        """The error function's form, as torch exports it before opset 20."""
-        erf = self.op("Erf", self.op("Div", x, self.real(2**0.5)))
-        return self.op("Mul", self.op("Mul", x, self.op("Add", erf, self.real(1))), self.real(0.5))
-
-    def size(self, x, axis):
-        """Dimension `axis` of a value, as a list of one."""
-        return self.op("Unsqueeze", self.op("Gather", self.op("Shape", x), self.constant(np.int64(axis))), self.ints(0))
-
-    def heads(self, x, heads, depth, perm=(0, 2, 1, 3), shape=None):
-        x = self.op("Reshape", x, shape or self.ints(0, -1, heads, depth))
-        return self.op("Transpose", x, perm=list(perm))
-
-    def joined(self, x, width, shape=None):
-        return self.op("Reshape", self.op("Transpose", x, perm=[0, 2, 1, 3]), shape or self.ints(0, -1, width))
-
-    def hf_attention(self, x, width, heads, mask=None, open_shape=False):
-        """BERT's attention as transformers' eager form exports: product, division, mask, softmax, product. open_shape:
-        the shapes of the reshapes are put together from that of x."""
-        depth = width // heads
-        split = joined = None
-        if open_shape:
-            sizes = [self.size(x, 0), self.size(x, 1)]
-            split = self.op("Concat", *sizes, self.ints(heads), self.ints(depth), axis=0)
-            joined = self.op("Concat", *sizes, self.ints(width), axis=0)
-        q = self.heads(self.linear(x, width, width), heads, depth, shape=split)
-        k = self.heads(self.linear(x, width, width), heads, depth, (0, 2, 3, 1), shape=split)
-        v = self.heads(self.linear(x, width, width), heads, depth, shape=split)
-        scores = self.op("Div", self.op("MatMul", q, k), self.real(depth**0.5))
-        if mask:
-            scores = self.op("Add", scores, mask)
-        y = self.op("MatMul", self.op("Softmax", scores, axis=-1), v)
-        return self.linear(self.joined(y, width, joined), width, width)
-
-    def sdpa(self, q, k, v, depth, mask=None):
-        """torch's scaled_dot_product_attention of [B, H, S, D]: q and k are each scaled by the root of the scale."""
-        root = self.real(depth**-0.25)
-        k = self.op("Mul", self.op("Transpose", k, perm=[0, 1, 3, 2]), root)
-        scores = self.op("MatMul", self.op("Mul", q, root), k)
-        if mask:
-            scores = self.op("Add", scores, mask)
-        return self.op("MatMul", self.op("Softmax", scores, axis=-1), v)
-
-    def qkv_attention(self, x, width, heads):
-        """timm's attention: one product for q, k and v, which a transpose and a split part."""
-        depth = width // heads
-        qkv = self.op("Reshape", self.linear(x, width, 3 * width), self.ints(0, -1, 3, heads, depth))
-        parts = self.op("Split", self.op("Transpose", qkv, perm=[2, 0, 3, 1, 4]), self.ints(1, 1, 1), outputs=3, axis=0)
-        q, k, v = (self.op("Squeeze", p, self.ints(0)) for p in parts)
-        return self.linear(self.joined(self.sdpa(q, k, v, depth), width), width, width)
-
-    def mlp(self, x, width, wide):
-        return self.linear(self.gelu(self.linear(x, width, wide)), wide, width)
+from onnx import TensorProto
+from onnx_builder import Net
 
 
 def resnet(net, depths, bottleneck):
@@ -367,6 +228,127 @@ def convnext_t_stages(net):
     return [net.classifier(x, width)]
 
 
+def bert_base_4_q4(net):
+    """bert_base_4 with 4-bit weights."""
+    net.four_bits = True
+    return bert_base_4(net)
+
+
+def detections(net, maps, anchors=6, classes=91, size=320):
+    """SSDLite's heads on feature maps (value, channels, edge): boxes [1, N, 4] by corners, scores [1, N, classes]."""
+    parts, priors = ([], []), []
+    for x, width, edge in maps:
+        for columns, found in zip((4, classes), parts):
+            y = net.conv(x, width, width, 3, groups=width, act="relu6")
+            y = net.op("Transpose", net.conv(y, width, anchors * columns, 1), perm=[0, 2, 3, 1])
+            found.append(net.op("Reshape", y, net.ints(1, -1, columns)))
+        centres = np.stack(np.meshgrid(*[(np.arange(edge) + 0.5) / edge] * 2), -1).reshape(-1, 1, 2)
+        sizes = net.random.uniform(0.5, 2, (1, anchors, 2)) / edge
+        priors.append(np.concatenate(np.broadcast_arrays(centres, sizes), -1).reshape(1, -1, 4))
+    offsets, scores = (net.op("Concat", *found, axis=1) for found in parts)
+    prior = np.concatenate(priors, 1).astype(np.float32) * size
+    centre, extent = net.constant(prior[..., :2]), net.constant(prior[..., 2:])
+    near, far = net.op("Split", offsets, net.ints(2, 2), outputs=2, axis=2)
+    middle = net.op("Add", net.op("Mul", net.op("Mul", near, net.real(0.1)), extent), centre)
+    half = net.op("Mul", net.op("Mul", net.op("Exp", net.op("Mul", far, net.real(0.2))), extent), net.real(0.5))
+    boxes = net.op("Concat", net.op("Sub", middle, half), net.op("Add", middle, half), axis=2)
+    return boxes, net.op("Softmax", scores, axis=-1)
+
+
+def ssd_mobilenet_v2(net):
+    """SSDLite on 320x320 with 3,234 boxes, before non-maximum suppression."""
+    x = net.conv(net.input("image", [1, 3, 320, 320]), 3, 32, 3, 2, act="relu6")
+    x, width = inverted_residuals(net, x, 32, MOBILENET_V2[:5], "relu6")
+    maps = [(x, width, 20)]
+    x, width = inverted_residuals(net, x, width, MOBILENET_V2[5:], "relu6")
+    x, width = net.conv(x, width, 1280, 1, act="relu6"), 1280
+    maps.append((x, width, 10))
+    for out, edge in ((512, 5), (256, 3), (256, 2), (128, 1)):
+        y = net.conv(x, width, out // 2, 1, act="relu6")
+        y = net.conv(y, out // 2, out // 2, 3, 2, out // 2, act="relu6")
+        x, width = net.conv(y, out // 2, out, 1, act="relu6"), out
+        maps.append((x, width, edge))
+    return list(detections(net, maps))
+
+
+def ssd_mobilenet_v2_nms(net):
+    """The boxes that are left of each class, 20 at most."""
+    boxes, scores = ssd_mobilenet_v2(net)
+    limits = [net.ints(20), net.constant(np.array([0.5], np.float32)), net.constant(np.array([0.02], np.float32))]
+    kept = net.op("NonMaxSuppression", boxes, net.op("Transpose", scores, perm=[0, 2, 1]), *limits)
+    return [net.op("Gather", boxes, net.op("Gather", kept, net.constant(np.int64(2)), axis=1), axis=1)]
+
+
+def yolo_n(net):
+    """A YOLO of the smallest size on 320x320: cross-stage blocks, a pyramid up and down, boxes by distributions."""
+
+    def block(x, c_in, width, count, residual=True):
+        half = width // 2
+        parts = list(net.op("Split", net.conv(x, c_in, width, 1, act="silu"), net.ints(half, half), outputs=2, axis=1))
+        for _ in range(count):
+            y = net.conv(net.conv(parts[-1], half, half, act="silu"), half, half, act="silu")
+            parts.append(net.op("Add", parts[-1], y) if residual else y)
+        return net.conv(net.op("Concat", *parts, axis=1), half * len(parts), width, 1, act="silu")
+
+    def twice(x):
+        return net.op("Resize", x, "", net.constant(np.array([1, 1, 2, 2], np.float32)), mode="nearest")
+
+    x, width, maps = net.conv(net.input("image", [1, 3, 320, 320]), 3, 16, 3, 2, act="silu"), 16, []
+    for out, count in ((32, 1), (64, 2), (128, 2), (256, 1)):
+        x, width = block(net.conv(x, width, out, 3, 2, act="silu"), out, out, count), out
+        maps.append(x)
+    pools = [net.conv(x, 256, 128, 1, act="silu")]
+    for _ in range(3):
+        pools.append(net.max_pool(pools[-1], 5, 1, 2))
+    top = net.conv(net.op("Concat", *pools, axis=1), 512, 256, 1, act="silu")
+    middle = block(net.op("Concat", twice(top), maps[2], axis=1), 384, 128, 1, False)
+    fine = block(net.op("Concat", twice(middle), maps[1], axis=1), 192, 64, 1, False)
+    down = net.conv(fine, 64, 64, 3, 2, act="silu")
+    middle = block(net.op("Concat", down, middle, axis=1), 192, 128, 1, False)
+    down = net.conv(middle, 128, 128, 3, 2, act="silu")
+    top = block(net.op("Concat", down, top, axis=1), 384, 256, 1, False)
+    found = []
+    for x, width in ((fine, 64), (middle, 128), (top, 256)):
+        heads = []
+        for inner, columns in ((64, 64), (80, 80)):
+            y = net.conv(net.conv(x, width, inner, act="silu"), inner, inner, act="silu")
+            heads.append(net.conv(y, inner, columns, 1))
+        found.append(net.op("Reshape", net.op("Concat", *heads, axis=1), net.ints(1, 144, -1)))
+    boxes, scores = net.op("Split", net.op("Concat", *found, axis=2), net.ints(64, 80), outputs=2, axis=1)
+    boxes = net.op("Transpose", net.op("Reshape", boxes, net.ints(1, 4, 16, -1)), perm=[0, 2, 1, 3])
+    steps = net.constant(np.arange(16, dtype=np.float32).reshape(1, 16, 1, 1))
+    boxes = net.op("Conv", net.op("Softmax", boxes, axis=1), steps, kernel_shape=[1, 1])
+    return [net.op("Concat", net.op("Reshape", boxes, net.ints(1, 4, -1)), net.op("Sigmoid", scores), axis=1)]
+
+
+def boosted_trees(net, rows=1, features=50, trees=300, depth=6):
+    """A gradient-boosted regressor of complete trees, as converters write those of LightGBM and XGBoost."""
+    inner, count = 2**depth - 1, 2 ** (depth + 1) - 1
+    node, leaf = np.tile(np.arange(count), trees), np.tile(np.arange(inner, count), trees)
+    is_leaf = node >= inner
+    attributes = {
+        "nodes_treeids": np.repeat(np.arange(trees), count),
+        "nodes_nodeids": node,
+        "nodes_featureids": np.where(is_leaf, 0, net.random.integers(0, features, node.size)),
+        "nodes_values": np.where(is_leaf, 0, net.random.random(node.size)),
+        "nodes_modes": ["LEAF" if i else "BRANCH_LEQ" for i in is_leaf],
+        "nodes_truenodeids": np.where(is_leaf, 0, 2 * node + 1),
+        "nodes_falsenodeids": np.where(is_leaf, 0, 2 * node + 2),
+        "target_treeids": np.repeat(np.arange(trees), count - inner),
+        "target_nodeids": leaf,
+        "target_ids": np.zeros_like(leaf),
+        "target_weights": net.random.normal(0, 0.1, leaf.size),
+    }
+    attributes = {name: v if isinstance(v, list) else v.tolist() for name, v in attributes.items()}
+    x = net.input("features", [rows, features])
+    return [net.op("TreeEnsembleRegressor", x, domain="ai.onnx.ml", n_targets=1, **attributes)]
+
+
+def boosted_trees_256(net):
+    """boosted_trees on 256 rows."""
+    return boosted_trees(net, 256)
+
+
 NETWORKS = [
     resnet18,
     resnet50,
@@ -377,10 +359,16 @@ NETWORKS = [
     unet,
     bert_base_4,
     bert_base_4_open,
+    bert_base_4_q4,
     vit_b_4,
     deit_tiny,
     swin_blocks,
     convnext_t_stages,
+    ssd_mobilenet_v2,
+    ssd_mobilenet_v2_nms,
+    yolo_n,
+    boosted_trees,
+    boosted_trees_256,
 ]
 
 
