@@ -109,7 +109,7 @@ def bound_ratio(args, figures, model):
     command = [args.smelt, "inspect", str(model), "--json", *shape_options(args)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     products = json.loads(done.stdout)["multiply_adds"]
-    return 2 * products / (args.peak * args.threads * 1e6) / min(peers)
+    return 2 * products / (args.peak * args.threads * 1e6) / min(peers) or None
 
 
 def processor():

@@ -33,8 +33,8 @@ def precision_of(name):
 
 
 def geomean(values):
-    """Of those that are given; None without any."""
-    logs = [math.log(v) for v in values if v is not None]
+    """Of those that are given and above zero; None without any."""
+    logs = [math.log(v) for v in values if v]
     return math.exp(sum(logs) / len(logs)) if logs else None
 
 

@@ -40,7 +40,7 @@ def main():
         kinds = {n.op_type for n in onnx.load(path, load_external_data=False).graph.node}
         if not kinds & {"Conv", "MatMul", "Gemm"} or "MatMulNBits" in kinds:  # trees; 4-bit weights already
             continue
-        if "Softmax" in kinds:
+        if {"Softmax", "MatMul"} <= kinds:
             quantize_dynamic(path, folder / f"{path.stem}_dynamic.onnx", weight_type=QuantType.QInt8, per_channel=True)
         quantize_static(
             path,

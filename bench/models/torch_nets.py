@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes networks of torchvision and transformers with random weights as .onnx files, by PyTorch's exporters.
+"""Writes networks of torchvision, timm and transformers with random weights as .onnx files, by PyTorch's exporters.
 
-pip install torch torchvision transformers onnx onnxscript
+pip install torch torchvision timm transformers onnx onnxscript
 python3 torch_nets.py [--exporter dynamo|torchscript] FOLDER [NAME...]      # all networks, or those named
 
 A network that its exporter cannot write is named on standard error; the status is then 1.
@@ -52,6 +52,36 @@ class CachedStep(nn.Module):
         result = self.model(tokens, past_key_values=cache, use_cache=True)
         present = [t for layer in cache.layers for t in (layer.keys, layer.values)]
         return result.logits, *present
+
+
+class T5Step(nn.Module):
+    """One token of T5's decoder: keys and values of the past tokens, then those of the encoded text, are inputs."""
+
+    def __init__(self):
+        super().__init__()
+        config = transformers.T5Config(attn_implementation="eager", use_cache=True)
+        self.model = transformers.T5ForConditionalGeneration(config)
+
+    def forward(self, tokens, encoded, *past):
+        layers = [(past[i], past[i + 1]) for i in range(0, len(past), 2)]
+        half = len(layers) // 2
+        caches = [transformers.DynamicCache(some) for some in (layers[:half], layers[half:])]
+        cache = transformers.EncoderDecoderCache(*caches)
+        result = self.model(decoder_input_ids=tokens, encoder_outputs=(encoded,), past_key_values=cache, use_cache=True)
+        return result.logits, *(t for layer in caches[0].layers for t in (layer.keys, layer.values))
+
+
+class Detector(nn.Module):
+    """A detector of torchvision without resizing and non-maximum suppression: scores and offsets of all boxes."""
+
+    def __init__(self, name):
+        super().__init__()
+        model = getattr(torchvision.models.detection, name)(weights=None, weights_backbone=None)
+        self.backbone, self.head = model.backbone, model.head
+
+    def forward(self, x):
+        result = self.head(list(self.backbone(x).values()))
+        return result["cls_logits"], result["bbox_regression"]
 
 
 class Edsr(nn.Module):
@@ -117,6 +147,15 @@ def vision(name, size=224, **options):
     return lambda: (First(getattr(torchvision.models, name)(weights=None, **options)), image(size))
 
 
+def timm_vision(name, size=224):
+    def make():
+        import timm
+
+        return First(timm.create_model(name, pretrained=False)), image(size)
+
+    return make
+
+
 def segmentation(name, size):
     model = getattr(torchvision.models.segmentation, name)
     return lambda: (First(model(weights=None, weights_backbone=None)), image(size))
@@ -151,6 +190,11 @@ def llama_prefill():
 
 def llama_step(past=128):
     return CachedStep(small_llama()), (*tokens(1), *(torch.rand(1, 3, past, 64) for _ in range(60)))
+
+
+def t5_step(past=32, source=128):
+    caches = [torch.rand(1, 8, length, 64) for length in (past, source) for _ in range(12)]
+    return T5Step(), (*tokens(1), torch.rand(1, source, 512), *caches)
 
 
 def whisper():
@@ -203,12 +247,18 @@ NETWORKS = {
     "maxvit_t": vision("maxvit_t"),
     "deeplabv3_mobilenet": segmentation("deeplabv3_mobilenet_v3_large", 320),
     "lraspp_mobilenet": segmentation("lraspp_mobilenet_v3_large", 320),
+    "ssdlite_mobilenet": lambda: (Detector("ssdlite320_mobilenet_v3_large"), image(320)),
+    "retinanet_resnet50": lambda: (Detector("retinanet_resnet50_fpn"), image(320)),
+    "mixer_b16": timm_vision("mixer_b16_224"),
+    "mobilevit_s": timm_vision("mobilevit_s", 256),
+    "ghostnet": timm_vision("ghostnet_100"),
     "edsr": lambda: (Edsr(), image(96)),
     "bert_base": language(MODEL, BERT, 128),
     "distilbert": language(transformers.DistilBertModel, transformers.DistilBertConfig, 128),
     "minilm_6": language(MODEL, BERT, 128, num_hidden_layers=6, **SMALL),
     "gpt2": language(transformers.GPT2LMHeadModel, transformers.GPT2Config, 64),
     "t5_encoder": language(transformers.T5EncoderModel, transformers.T5Config, 128),
+    "t5_step": t5_step,
     "llama_prefill": llama_prefill,
     "llama_step": llama_step,
     "whisper_encoder": whisper_encoder,
