@@ -204,7 +204,8 @@ def mnn_converter(model, folder, _):
     output = finished([sys.executable, "-c", "import _tools, sys; _tools.mnnconvert(sys.argv)", *words], folder)
     if not target.exists() or "Converted Success" not in output:
         said = [line for line in output.splitlines() if re.search(r"error|fail|support|can't|not ", line, re.I)]
-        said = [line.strip() for line in said if not line.startswith("The device supports")]
+        said = [re.sub(r"^\[[\d:]+\] :\d+: ", "", line.strip()) for line in said]
+        said = [line for line in said if not line.startswith("The device supports")]
         raise Refused(f"conversion fails: {said[0][:140] if said else 'no message'}")
     return target
 
