@@ -20,7 +20,7 @@ import sys
 import time
 
 TYPES = {"f32": "float32", "float": "float32", "f16": "float16", "i64": "int64", "i32": "int32"}
-CONVERSION_SECONDS = 300
+CONVERSION_SECONDS = 120
 
 
 class Refused(Exception):

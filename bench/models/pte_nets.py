@@ -172,6 +172,49 @@ def ds_cnn(width=64):
     return nn.Sequential(*layers, Head(width, 12))
 
 
+class Ssd(nn.Module):
+    """MobileNetV2 on 320x320 and SSDLite's heads on its last two feature maps: offsets and scores of all boxes."""
+
+    def __init__(self, anchors=6, classes=91):
+        super().__init__()
+        rows, width, parts = repeated(MOBILENET_V2, 32), 32, [conv(3, 32, 3, 2, act=nn.ReLU6)]
+        for size, wide, out, stride, _ in rows:
+            parts.append(inverted(width, wide, out, size, stride, nn.ReLU6))
+            width = out
+        self.near, self.far = nn.Sequential(*parts[:14]), nn.Sequential(*parts[14:], conv(width, 1280, 1, act=nn.ReLU6))
+        self.sizes = (4, classes)
+        self.heads = nn.ModuleList(
+            nn.Sequential(conv(c, c, 3, groups=c, act=nn.ReLU6), nn.Conv2d(c, anchors * n, 1))
+            for n in self.sizes
+            for c in (96, 1280)
+        )
+
+    def forward(self, x):
+        near = self.near(x)
+        maps, found = (near, self.far(near)), []
+        for i, columns in enumerate(self.sizes):
+            heads = [self.heads[2 * i + j](y) for j, y in enumerate(maps)]
+            found.append(torch.cat([y.permute(0, 2, 3, 1).reshape(1, -1, columns) for y in heads], 1))
+        return found[0], found[1].softmax(-1)
+
+
+class Tcn(nn.Module):
+    """Temporal convolutions of growing dilation with residual sums, over 500 frames of 40 features."""
+
+    def __init__(self, width=128, layers=8):
+        super().__init__()
+        self.first = nn.Conv1d(40, width, 1)
+        self.layers = nn.ModuleList(
+            nn.Sequential(nn.Conv1d(width, width, 3, padding=2**i, dilation=2**i), nn.ReLU()) for i in range(layers)
+        )
+
+    def forward(self, x):
+        x = self.first(x)
+        for layer in self.layers:
+            x = x + layer(x)
+        return x
+
+
 class Attention(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
@@ -256,6 +299,8 @@ NETWORKS = {
     "unet": (UNet, image(1, 3, 256, 256)),
     "edsr": (edsr, image(1, 3, 96, 96)),
     "ds_cnn": (ds_cnn, image(1, 1, 49, 10)),
+    "ssd_mobilenet_v2": (Ssd, image(1, 3, 320, 320)),
+    "tcn": (Tcn, image(1, 40, 500)),
     "deit_tiny": (lambda: ViT(192, 3, 12), image()),
     "bert_base_4": (Bert, lambda: torch.randint(0, 30522, (1, 128))),
     "convnext_t_stages": (convnext, image()),

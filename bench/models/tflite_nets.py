@@ -90,6 +90,38 @@ def tcn():
     return keras.Model(signal, layers.Dense(10)(x))
 
 
+def ssd():
+    """MobileNetV2 on 320x320 and SSD's heads on two feature maps, before non-maximum suppression."""
+    backbone = applications.MobileNetV2(weights=None, include_top=False, input_shape=(320, 320, 3))
+    maps = [backbone.get_layer("block_13_expand_relu").output, backbone.output]
+    maps.append(conv(conv(maps[-1], 256, 1), 512, strides=2))
+    found = []
+    for columns in (4, 91):
+        heads = [layers.SeparableConv2D(6 * columns, 3, padding="same")(x) for x in maps]
+        found.append(layers.Concatenate(axis=1)([layers.Reshape((-1, columns))(y) for y in heads]))
+    return keras.Model(backbone.input, [found[0], layers.Activation("sigmoid")(found[1])])
+
+
+def vit_tiny():
+    """DeiT-tiny's sizes: 12 layers of width 192 on 196 patches."""
+    image = keras.Input((224, 224, 3))
+    x = layers.Reshape((196, 192))(layers.Conv2D(192, 16, strides=16)(image))
+    for _ in range(12):
+        y = layers.LayerNormalization()(x)
+        x = layers.Add()([x, layers.MultiHeadAttention(3, 64)(y, y)])
+        y = layers.Dense(768, activation="gelu")(layers.LayerNormalization()(x))
+        x = layers.Add()([x, layers.Dense(192)(y)])
+    return keras.Model(image, layers.Dense(1000)(layers.GlobalAveragePooling1D()(x)))
+
+
+def lstm():
+    """Two recurrent layers over 50 frames of 80 features, each step a node."""
+    x = frames = keras.Input((50, 80))
+    for _ in range(2):
+        x = layers.LSTM(128, return_sequences=True, unroll=True)(x)
+    return keras.Model(frames, layers.Dense(40)(x))
+
+
 NETWORKS = {
     "mobilenet_v2": application("MobileNetV2"),
     "mobilenet_v3": application("MobileNetV3Large"),
@@ -103,6 +135,11 @@ NETWORKS = {
     "ds_cnn": ds_cnn,
     "encoder": encoder,
     "tcn": tcn,
+    "nasnet_mobile": application("NASNetMobile"),
+    "xception": application("Xception", 299),
+    "ssd_mobilenet_v2": ssd,
+    "vit_tiny": vit_tiny,
+    "lstm": lstm,
 }
 
 
