@@ -89,9 +89,10 @@ def race(args, model):
     outputs = {engine: figures.pop("outputs", None) for engine, figures in best.items()}
     reference = next((outputs[engine] for engine in REFERENCES if outputs.get(engine)), None)
     for engine, values in outputs.items():
-        gap = difference(reference, values) if reference and values else 0
+        gap = difference(reference, values) if reference and values is not None else 0
         if gap > LARGEST_DIFFERENCE:
-            left_out[engine] = f"its outputs are {gap:.1f} of their size away from those of the format's own engine"
+            away = f"are {gap:.1f} of their size away from" if math.isfinite(gap) else "cannot be compared with"
+            left_out[engine] = f"its outputs {away} those of the format's own engine"
             del best[engine]
     return best, left_out
 

@@ -38,7 +38,8 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     for path in sorted(source.glob("*.onnx")):
         kinds = {n.op_type for n in onnx.load(path, load_external_data=False).graph.node}
-        if not kinds & {"Conv", "MatMul", "Gemm"} or "MatMulNBits" in kinds:  # trees; 4-bit weights already
+        # Trees, 4-bit weights already, and a result that a step of a score changes altogether.
+        if not kinds & {"Conv", "MatMul", "Gemm"} or kinds & {"MatMulNBits", "NonMaxSuppression"}:
             continue
         if {"Softmax", "MatMul"} <= kinds:
             quantize_dynamic(path, folder / f"{path.stem}_dynamic.onnx", weight_type=QuantType.QInt8, per_channel=True)
