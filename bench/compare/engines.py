@@ -101,6 +101,22 @@ def executorch_runner(model, threads, *_):
     return run, lambda: [t.float().numpy() for t in last]
 
 
+def mnn_dtype(tensor):
+    """numpy's type of a tensor; Refused where MNN's Python package has none, as for int8."""
+    try:
+        return tensor.getNumpyData().dtype
+    except SystemError:
+        raise Refused("its Python package has no tensors of the type of an input or output") from None
+
+
+def mnn_order(tensor):
+    """The order of a tensor's values in host memory: channels last in what comes from TFLite."""
+    import MNN
+
+    last = tensor.getDimensionType() == MNN.Tensor_DimensionType_Tensorflow
+    return MNN.Tensor_DimensionType_Tensorflow if last else MNN.Tensor_DimensionType_Caffe
+
+
 def mnn_runner(model, threads, precision, shapes):
     """As MNN's own benchmark runs a network: the inputs are copied into the session by each run."""
     import MNN
@@ -113,10 +129,10 @@ def mnn_runner(model, threads, precision, shapes):
     for name in set(inputs) & set(shapes):
         interpreter.resizeTensor(inputs[name], tuple(shapes[name]))
     interpreter.resizeSession(session)
-    order, pairs = MNN.Tensor_DimensionType_Caffe, []
+    pairs = []
     for tensor in inputs.values():
-        value = example(tensor.getNumpyData().dtype, tensor.getShape())
-        pairs.append((tensor, MNN.Tensor(tensor.getShape(), tensor.getDataType(), value, order)))
+        value = example(mnn_dtype(tensor), tensor.getShape())
+        pairs.append((tensor, MNN.Tensor(tensor.getShape(), tensor.getDataType(), value, mnn_order(tensor))))
 
     def run():
         for tensor, value in pairs:
@@ -128,8 +144,8 @@ def mnn_runner(model, threads, precision, shapes):
         arrays = []
         for tensor in interpreter.getSessionOutputAll(session).values():
             shape = tensor.getShape()
-            host = numpy.zeros(shape, tensor.getNumpyData().dtype)
-            copy = MNN.Tensor(shape, tensor.getDataType(), host, order)
+            host = numpy.zeros(shape, mnn_dtype(tensor))
+            copy = MNN.Tensor(shape, tensor.getDataType(), host, mnn_order(tensor))
             tensor.copyToHostTensor(copy)
             arrays.append(numpy.array(copy.getNumpyData()))
         return arrays
@@ -192,9 +208,11 @@ def finished(command, folder):
 def reason_of(done):
     """The line of a failed command's output that says most: its last one, and the signal if one ended it."""
     lines = [line.strip() for line in (done.stdout + "\n" + done.stderr).splitlines() if line.strip()]
-    lines = [line for line in lines if not re.match(r"(The device supports:|MNN use |\^|During handling)", line)]
-    signal = f"signal {-done.returncode}: " if done.returncode < 0 else ""
-    return signal + (re.sub(r"^(\w+\.)*(Refused|RuntimeError): ", "", lines[-1])[:140] if lines else "no message")
+    idle = r"(The device supports:|MNN use |Start to |\^|During handling)"
+    lines = [line for line in lines if not re.match(idle, line)]
+    signal = [f"signal {-done.returncode}"] if done.returncode < 0 else []
+    last = [re.sub(r"^(\w+\.)*(Refused|RuntimeError): ", "", line)[:140] for line in lines[-1:]]
+    return ": ".join(signal + last) or "no message"
 
 
 def mnn_converter(model, folder, _):
