@@ -17,6 +17,7 @@ import re
 from families import geomean, summary
 
 LIMIT = 0.95
+NEAR = 0.8  # of the peer's time: what the products alone take is then a cause by itself
 OURS = ("smelt", "base")
 
 
@@ -69,10 +70,11 @@ def outliers(races, causes):
             time, peer = best_peer(n)
             smelt, place = n["figures"]["smelt"], f"{race['set']}, {race['threads']}"
             peer = f"{peer} {ms({'ms': time})}"
-            rows.append([n["ratio"], [n["name"], place, ms(smelt), peer, two(n["ratio"]), two(n.get("bound"))]])
-            rows[-1][1].append(causes.get(n["name"], ""))
+            rows.append([n["ratio"], [n["name"], place, ms(smelt), peer, two(n["ratio"])]])
+            products = f"products alone take {two(n['bound'])}" if (n.get("bound") or 0) >= NEAR else ""
+            rows[-1][1].append(causes.get(n["name"], products))
     rows.sort(key=lambda row: -row[0])
-    head = ["network", "set, threads", "smelt, ms", "best peer, ms", "ratio", "bound", "cause"]
+    head = ["network", "set, threads", "smelt, ms", "best peer, ms", "ratio", "cause"]
     return table(head, [row for _, row in rows]) if rows else f"No network is above {LIMIT}."
 
 
@@ -84,6 +86,19 @@ def networks_of(race):
         rows.append([n["name"], *times, *(two(n.get(key)) for key in ("ratio", "first", "memory", "bound"))])
     head = ["network", *(f"{e}, ms" for e in engines), "ratio", "first", "memory", "bound"]
     return f"### {race['set']}, {race['threads']} thread(s), {race['date']}\n\n" + table(head, rows)
+
+
+def speed_ups(races):
+    """How much faster two threads are than one, where both were measured."""
+    times = {}
+    for race in races:
+        for n in race["networks"]:
+            times.setdefault((race["set"], n["name"]), {})[race["threads"]] = n["figures"]["smelt"]["ms"]
+    gains = sorted((t[1] / t[2], name) for (_, name), t in times.items() if {1, 2} <= set(t))
+    if not gains:
+        return "No network was measured with two threads too."
+    low, high = (f"{name} {gain:.2f}" for gain, name in (gains[0], gains[-1]))
+    return f"Two threads against one, {len(gains)} networks: {geomean(g for g, _ in gains):.2f} times as fast ({low} to {high})."
 
 
 def left_out(races):
@@ -113,6 +128,7 @@ def part(folder, races):
         f"{races[0]['processor']}; `{'`, `'.join(rounds)}`; {said}.",
         sets(races),
         f"Networks that a peer runs, of those in its formats, one thread: {left_out(races)}.",
+        speed_ups(races),
         "By family, all sets of one thread:",
         families(races),
         f"Above {LIMIT}:",
