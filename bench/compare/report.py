@@ -98,7 +98,8 @@ def speed_ups(races):
     if not gains:
         return "No network was measured with two threads too."
     low, high = (f"{name} {gain:.2f}" for gain, name in (gains[0], gains[-1]))
-    return f"Two threads against one, {len(gains)} networks: {geomean(g for g, _ in gains):.2f} times as fast ({low} to {high})."
+    mean = geomean(gain for gain, _ in gains)
+    return f"Two threads against one, {len(gains)} networks: {mean:.2f} times as fast ({low} to {high})."
 
 
 def left_out(races):
