@@ -156,7 +156,7 @@ def shown(values, width=8):
 def print_network(args, network, keys):
     times = (network["figures"].get(engine) for engine in args.engines)
     row = "".join(f"{f['ms']:13.3f}" if f else f"{'-':>13}" for f in times)
-    print(f"{network['name']:32}{row}{shown(network[key] for key in keys)}", flush=True)
+    print(f"{network['name']:32}{row}{shown(network.get(key) for key in keys)}", flush=True)
     for engine, reason in network["left_out"].items():
         print(f"  {engine} left out: {reason}", flush=True)
 
@@ -166,8 +166,9 @@ def print_summary(networks, keys):
     print(f"\n{'geometric means':32}{'networks':>8}" + "".join(f"{key:>8}" for key in keys))
     for title, count, means in summary(networks):
         print(f"{title:32}{count:8}{shown(m for key, m in zip(FIGURES, means) if key in keys)}")
-    print(f"\n{'highest ratios':32}")
-    for n in worst(networks):
+    if highest := worst(networks):
+        print("\nhighest ratios")
+    for n in highest:
         best = min((n["figures"][p]["ms"], p) for p in PEERS if p in n["figures"])
         print(f"{n['name']:32}{n['ratio']:8.2f}  {n['figures']['smelt']['ms']:.3f} ms, {best[1]} {best[0]:.3f} ms")
 
@@ -178,7 +179,7 @@ def parsed():
         "models", nargs="+", type=pathlib.Path, help=".onnx, .tflite or .pte files, or folders with such below"
     )
     ap.add_argument("--smelt", default="build/release/bin/smelt")
-    ap.add_argument("--base", help="an older smelt command that races too")
+    ap.add_argument("--base", help="an older smelt command that races too; column `base`: the time over its time")
     ap.add_argument("--threads", type=int, default=1, help="of each engine")
     ap.add_argument("--cpus", default="", help="processors to run on, 0,1,...; default: the last --threads ones")
     ap.add_argument("--rounds", type=int, default=3)
@@ -246,7 +247,8 @@ def main():
     report |= {"shapes": args.shape, "engines": versions(args), "networks": []}
     print(f"{report['processor']}, {report['date']}, {args.threads} thread(s)")
     print(", ".join(f"{engine} {version}" for engine, version in report["engines"].items()))
-    keys = [key for key in FIGURES if key != "bound" or args.peak]
+    asked_for = {"bound": args.peak, "base": args.base}
+    keys = [key for key in FIGURES if asked_for.get(key, True)]
     with tempfile.TemporaryDirectory() as temporary:
         args.converted = args.converted or pathlib.Path(temporary)
         if args.convert_only:
@@ -258,6 +260,8 @@ def main():
             network = {"name": name, "file": model.name, "kind": kind_of(name), "precision": precision_of(name)}
             network |= {"ratio": ratio(figures, "ms"), "first": ratio(figures, "first")}
             network |= {"memory": ratio(figures, "memory"), "figures": figures, "left_out": left_out}
+            if "smelt" in figures and "base" in figures:
+                network["base"] = figures["smelt"]["ms"] / figures["base"]["ms"]
             if args.peak:
                 network["bound"] = bound_ratio(args, figures, model)
             report["networks"].append(network)

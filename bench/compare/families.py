@@ -21,7 +21,7 @@ PRECISIONS = [
     ("dynamic", r"_dynamic"),
     ("int8", r"_(qdq|int8)"),
 ]
-FIGURES = ("ratio", "first", "memory", "bound")
+FIGURES = ("ratio", "first", "memory", "bound", "base")
 
 
 def kind_of(name):
