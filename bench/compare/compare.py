@@ -229,10 +229,10 @@ def convert_all(args):
 def written(args, report):
     """Writes the report; with --add the networks that the file has of another time stay."""
     if args.add and args.json.exists():
-        new = {n["name"] for n in report["networks"]}
+        new = {n["file"] for n in report["networks"]}
         older = json.loads(args.json.read_text())["networks"]
         report["networks"] = sorted(
-            [*report["networks"], *(n for n in older if n["name"] not in new)], key=lambda n: n["name"]
+            [*report["networks"], *(n for n in older if n["file"] not in new)], key=lambda n: n["file"]
         )
     args.json.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(report, indent=1)
