@@ -128,6 +128,8 @@ foreach(target smelt_clipped_scale smelt_c_api_c99)
 endforeach()
 set(custom ${PROJECT_SOURCE_DIR}/examples/custom_operator)
 add_test(NAME c_api COMMAND smelt_c_api_c99 ${digits} $<TARGET_FILE:smelt_clipped_scale> ${custom}/clipped_scale.tflite)
+add_test(NAME race_report COMMAND ${SMELT_TEST_PYTHON} ${PROJECT_SOURCE_DIR}/tests/race_report_test.py
+  $<TARGET_FILE:smelt_command>)
 add_test(NAME readme COMMAND ${SMELT_TEST_PYTHON} ${PROJECT_SOURCE_DIR}/tests/readme_test.py $<TARGET_FILE:smelt_command>
   ${PROJECT_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 add_test(NAME examples COMMAND ${PROJECT_SOURCE_DIR}/tests/examples_test.sh $<TARGET_FILE:smelt_command>

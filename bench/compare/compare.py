@@ -229,11 +229,9 @@ def convert_all(args):
 def written(args, report):
     """Writes the report; with --add the networks that the file has of another time stay."""
     if args.add and args.json.exists():
-        new = {n["name"] for n in report["networks"]}
-        older = json.loads(args.json.read_text())["networks"]
-        report["networks"] = sorted(
-            [*report["networks"], *(n for n in older if n["name"] not in new)], key=lambda n: n["name"]
-        )
+        older = {(n["file"], n["name"]): n for n in json.loads(args.json.read_text())["networks"]}
+        networks = older | {(n["file"], n["name"]): n for n in report["networks"]}
+        report["networks"] = [networks[key] for key in sorted(networks)]
     args.json.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(report, indent=1)
     # A list of numbers or an engine's figures on one line.
@@ -256,7 +254,7 @@ def main():
         print(f"{'ms':32}" + "".join(f"{e:>13}" for e in args.engines) + "".join(f"{key:>8}" for key in keys))
         for model in args.models:
             figures, left_out = race(args, model)
-            name = name_of(model)
+            name = " ".join([name_of(model), *dict.fromkeys(shape.rpartition("=")[2] for shape in args.shape)])
             network = {"name": name, "file": model.name, "kind": kind_of(name), "precision": precision_of(name)}
             network |= {"ratio": ratio(figures, "ms"), "first": ratio(figures, "first")}
             network |= {"memory": ratio(figures, "memory"), "figures": figures, "left_out": left_out}

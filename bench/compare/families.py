@@ -10,7 +10,7 @@ KINDS = [
     ("recurrent", r"^(lstm|gru|rnn)"),
     ("temporal", r"^(tcn|ds_cnn|kws|wavenet)"),
     ("speech", r"^(whisper|wav2vec|hubert)"),
-    ("transformer", r"(bert|gpt|^t5|llama|minilm|encoder|vit|deit|swin|mixer)"),
+    ("transformer", r"^(bert|distilbert|minilm|gpt|t5|llama|encoder|vit|deit|swin|maxvit|mobilevit|mixer)"),
     ("detection", r"(ssd|retina|yolo|detect|fcos)"),
     ("segmentation", r"(deeplab|lraspp|unet|fcn|segment)"),
     ("super-resolution", r"(edsr|espcn|srgan)"),

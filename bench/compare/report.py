@@ -123,10 +123,16 @@ def part(folder, races):
     versions = {}
     for race in races:
         versions |= race["engines"]
-    rounds = sorted({f"--rounds {race['rounds']} --seconds {race['seconds']}" for race in races})
+    commands = sorted(
+        {
+            f"`--threads {race['threads']} --cpus {','.join(map(str, race['cpus']))} --rounds {race['rounds']} "
+            f"--seconds {race['seconds']}`"
+            for race in races
+        }
+    )
     said = ", ".join(f"{engine} {version}" for engine, version in versions.items() if engine not in OURS)
     lines = [
-        f"{races[0]['processor']}; `{'`, `'.join(rounds)}`; {said}.",
+        f"{races[0]['processor']}; `bench/compare/compare.py FOLDER` with {', '.join(commands)}; {said}.",
         sets(races),
         f"Networks that a peer runs, of those in its formats, one thread: {left_out(races)}.",
         speed_ups(races),
