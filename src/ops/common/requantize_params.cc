@@ -8,8 +8,8 @@
 namespace smelt {
 namespace {
 
-/// The integers from 0 to `most` for k with which (k + 1/2) / factor, `step` being half of 1 / factor, is within `near` of
-/// an integer: those integers, in order.
+/// The integers from 0 to `most` for k with which (k + 1/2) / factor, `step` being half of 1 / factor, is within `near`
+/// of an integer: those integers, in order.
 std::vector<int64_t> integers_near_ties(double step, double near, int64_t most) {
   const auto fixed = [](double v) { return static_cast<uint64_t>(std::ldexp(v, 64)); };  // of [0, 1), modulo 1
   const uint64_t part = fixed(step - std::floor(step)), margin = fixed(near);

@@ -9,8 +9,8 @@
 
 namespace smelt::vulkan {
 
-/// The settings of LZMA2 by which shaders are packed: planes of bytes have no alignment, and the bytes in front say more
-/// of the next one than its position.
+/// The settings of LZMA2 by which shaders are packed: planes of bytes have no alignment, and the bytes in front say
+/// more of the next one than its position.
 struct PackingSettings {
   PackingSettings() {
     lzma_lzma_preset(&options, LZMA_PRESET_DEFAULT | LZMA_PRESET_EXTREME);
