@@ -10,20 +10,14 @@ list(FILTER SMELT_CLI_SOURCES EXCLUDE REGEX "_test\\.cc$|/main\\.cc$")
 set(SMELT_PAGE ${PROJECT_SOURCE_DIR}/src/cli/page)
 set(SMELT_PAGE_FILES inspect.html style.css graph.js layout.js draw.js profile.js search.js panel.js main.js)
 list(TRANSFORM SMELT_PAGE_FILES PREPEND ${SMELT_PAGE}/ OUTPUT_VARIABLE SMELT_PAGE_PATHS)
+set(SMELT_EMBED ${PROJECT_SOURCE_DIR}/cmake/embed.py)
 set(SMELT_PAGE_SOURCE ${CMAKE_BINARY_DIR}/generated/inspect_page.cc)
-add_custom_command(
-  OUTPUT ${SMELT_PAGE_SOURCE}
-  COMMAND ${CMAKE_COMMAND} -DFOLDER=${SMELT_PAGE} "-DFILES=${SMELT_PAGE_FILES}" -DOUTPUT=${SMELT_PAGE_SOURCE}
-    -DNAME=kInspectPage -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
-  DEPENDS ${SMELT_PAGE_PATHS} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
-  VERBATIM)
-
+add_custom_command(OUTPUT ${SMELT_PAGE_SOURCE} DEPENDS ${SMELT_PAGE_PATHS} ${SMELT_EMBED} VERBATIM
+  COMMAND ${Python3_EXECUTABLE} ${SMELT_EMBED} ${SMELT_PAGE_SOURCE} inspect_page_text ${SMELT_PAGE_PATHS})
+set(SMELT_DIFF_PAGE ${PROJECT_SOURCE_DIR}/src/cli/diff_page.html)
 set(SMELT_DIFF_PAGE_SOURCE ${CMAKE_BINARY_DIR}/generated/diff_page.cc)
-add_custom_command(
-  OUTPUT ${SMELT_DIFF_PAGE_SOURCE}
-  COMMAND ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR}/src/cli -DFILES=diff_page.html
-    -DOUTPUT=${SMELT_DIFF_PAGE_SOURCE} -DNAME=kDiffPage -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
-  DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/diff_page.html ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)
+add_custom_command(OUTPUT ${SMELT_DIFF_PAGE_SOURCE} DEPENDS ${SMELT_DIFF_PAGE} ${SMELT_EMBED} VERBATIM
+  COMMAND ${Python3_EXECUTABLE} ${SMELT_EMBED} ${SMELT_DIFF_PAGE_SOURCE} diff_page_text ${SMELT_DIFF_PAGE})
 
 # The comparison of models is the command's, not the libraries'.
 file(GLOB SMELT_COMPARE_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/compare/*.cc)

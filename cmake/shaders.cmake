@@ -1,6 +1,6 @@
 # Compiles the variants that src/backends/vulkan/*/*.comp declare (codegen/shaders.py) and embeds them.
 find_path(SMELT_VOLK_INCLUDE volk.h REQUIRED)
-find_package(ZLIB REQUIRED)
+find_package(LibLZMA REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 set(SMELT_VULKAN ${PROJECT_SOURCE_DIR}/src/backends/vulkan)
@@ -19,7 +19,7 @@ set(source ${SMELT_VULKAN}/codegen/compile_shaders.cc)
 set(packing ${SMELT_VULKAN}/codegen/pack_shaders.h ${SMELT_VULKAN}/device/relative_ids.h
   ${SMELT_VULKAN}/device/unpack_shaders.h)
 set(libraries -lshaderc_combined -Wl,--start-group -lglslang -lMachineIndependent -lGenericCodeGen -lOSDependent
-  -lOGLCompiler -lHLSL -lSPIRV -Wl,--end-group -lSPIRV-Tools-opt -lSPIRV-Tools -lz -lpthread)
+  -lOGLCompiler -lHLSL -lSPIRV -Wl,--end-group -lSPIRV-Tools-opt -lSPIRV-Tools -llzma -lpthread)
 if(CMAKE_CROSSCOMPILING OR SMELT_SANITIZE)  # glslang leaks a little
   find_program(SMELT_HOST_CXX NAMES c++ g++ clang++ REQUIRED)
   add_custom_command(OUTPUT ${SMELT_SHADER_COMPILER} DEPENDS ${source} ${packing} VERBATIM COMMENT "Shader compiler"

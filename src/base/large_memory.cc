@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/huge_pages.h"
 
 namespace smelt {
-
-constexpr size_t kHugePage = size_t{2} << 20;
 
 namespace {
 /// A rest of half a huge page or more becomes a whole one. Others, and sizes that are out of all bounds, stay.
@@ -36,16 +35,14 @@ void* allocate_large(size_t asked) {
   void* p = nullptr;
   const size_t bytes = in_huge_pages(asked);
   if (posix_memalign(&p, bytes >= kHugePage ? kHugePage : 64, bytes) != 0) return nullptr;
-#ifdef MADV_HUGEPAGE
   const size_t huge = bytes / kHugePage * kHugePage;
-  if (huge > 0) ::madvise(p, huge, MADV_HUGEPAGE);
+  ask_for_huge_pages(p, huge);
   if (asked < huge) {
     // The last huge page is filled now, and what was not asked for goes back.
     auto* const begin = static_cast<std::byte*>(p);
-    *static_cast<volatile std::byte*>(begin + huge - kHugePage) = std::byte{0};
+    fill_huge_pages(begin + huge - kHugePage, kHugePage);
     discard(begin + asked, begin + huge);
   }
-#endif
   return p;
 }
 
@@ -69,9 +66,7 @@ void* map_zeroed(size_t bytes) {
   const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE)), used = (bytes + page - 1) / page * page;
   if (p > begin) ::munmap(begin, static_cast<size_t>(p - begin));
   if (begin + whole > p + used) ::munmap(p + used, static_cast<size_t>(begin + whole - (p + used)));
-#ifdef MADV_HUGEPAGE
-  ::madvise(p, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
-#endif
+  ask_for_huge_pages(p, bytes / kHugePage * kHugePage);
   return p;
 }
 
@@ -87,12 +82,15 @@ bool is_worth_sharing_pages([[maybe_unused]] size_t bytes) {
 
 namespace {
 
+constexpr size_t kSmallPages = size_t{1} << 19;  ///< of a chunk: a small model does not fill a huge page
+
 /// A mapping that hands out its bytes once each, from the first on.
 struct Chunk {
   std::byte* begin;
   size_t bytes;
   size_t used = 0, blocks = 0;  ///< blocks: of those handed out, how many are not freed yet
   size_t trimmed = 0;           ///< `used` when trim_blocks() last looked
+  size_t filled = kSmallPages;  ///< huge pages were asked for up to here
 };
 struct Chunks {
   std::mutex mutex;
@@ -103,7 +101,6 @@ Chunks& chunks() {
   return c;
 }
 constexpr size_t kChunk = size_t{64} << 20;
-constexpr size_t kSmallPages = size_t{1} << 19;  ///< of a chunk: a small model does not fill a huge page
 
 /// A chunk for blocks of up to `bytes` bytes; its bytes are 0 when there is no memory.
 Chunk map_chunk(size_t bytes) {
@@ -116,9 +113,6 @@ Chunk map_chunk(size_t bytes) {
   const size_t aligned = before < kSmallPages ? before + kHugePage : before;
   const size_t first = aligned - kSmallPages;
   if (first > 0) ::munmap(begin, first);
-#ifdef MADV_HUGEPAGE
-  ::madvise(begin + aligned, (whole - aligned) / kHugePage * kHugePage, MADV_HUGEPAGE);
-#endif
   return {begin + first, whole - first};
 }
 
@@ -127,7 +121,7 @@ Chunk map_chunk(size_t bytes) {
 void* map_block(size_t bytes) {
   if (bytes > SIZE_MAX / 2) return nullptr;
   bytes = round_up(std::max<size_t>(bytes, 1), size_t{64});
-  const std::lock_guard lock(chunks().mutex);
+  std::unique_lock lock(chunks().mutex);
   std::vector<Chunk>& list = chunks().list;
   if (list.empty() || list.back().bytes - list.back().used < bytes) {
     const Chunk made = map_chunk(bytes);
@@ -138,6 +132,13 @@ void* map_block(size_t bytes) {
   std::byte* const p = chunk.begin + chunk.used;
   chunk.used += bytes;
   ++chunk.blocks;
+  // The huge pages that this block is the first to reach come now; meanwhile others may take blocks.
+  std::byte* const fresh = chunk.begin + chunk.filled;
+  size_t pages = 0;
+  while (chunk.filled + pages < chunk.used && chunk.filled + pages + kHugePage <= chunk.bytes) pages += kHugePage;
+  chunk.filled += pages;
+  lock.unlock();
+  fill_huge_pages(fresh, pages);
   return p;
 }
 

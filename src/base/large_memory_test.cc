@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/huge_pages.h"
+
 namespace smelt {
 namespace {
 
@@ -69,6 +71,20 @@ TEST(LargeMemory, BlocksAreZeroAlignedAndApart) {
     if (bytes > 0) unmap_block(p, bytes);
   EXPECT_EQ(map_block(SIZE_MAX / 2), nullptr);
   EXPECT_EQ(map_block(SIZE_MAX), nullptr);
+}
+
+TEST(HugePageChoice, PausesAfterASlowPage) {
+  using Clock = HugePageChoice::Clock;
+  HugePageChoice choice;
+  const Clock::time_point start = Clock::now();
+  EXPECT_TRUE(choice.worth_asking(start));
+  choice.filled(start, start + HugePageChoice::kSlow);
+  EXPECT_TRUE(choice.worth_asking(start + HugePageChoice::kSlow));
+  const Clock::time_point slow = start + 2 * HugePageChoice::kSlow;
+  choice.filled(start, slow);
+  EXPECT_FALSE(choice.worth_asking(slow));
+  EXPECT_FALSE(choice.worth_asking(slow + HugePageChoice::kPause - std::chrono::microseconds(1)));
+  EXPECT_TRUE(choice.worth_asking(slow + HugePageChoice::kPause));
 }
 
 }  // namespace

@@ -6,11 +6,9 @@
 #include "base/cat.h"
 #include "cli/output.h"
 #include "cli/page.h"
+#include "cli/page_text.h"
 
 namespace smelt::cli {
-
-extern const char* const kDiffPage;  // diff_page.html, embedded by the build
-
 namespace {
 
 Json figure_json(double v) {
@@ -177,7 +175,7 @@ std::string diff_page(const DiffResult& r) {
   data["second_graph"] = page_graph(r.second.graph());
   std::string text = data.dump();
   for (size_t at = 0; (at = text.find('<', at)) != std::string::npos; at += 6) text.replace(at, 1, "\\u003c");
-  std::string page = kDiffPage;
+  std::string page = diff_page_text();
   const std::string mark = "/*DIFF*/null";
   page.replace(page.find(mark), mark.size(), text);
   return page;

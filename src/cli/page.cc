@@ -1,15 +1,14 @@
 #include "cli/page.h"
 
-#include <string_view>
+#include <string>
 
 #include "base/error.h"
 #include "cli/page_constants.h"
+#include "cli/page_text.h"
 #include "cli/report.h"
 #include "graph/graph.h"
 
 namespace smelt::cli {
-
-extern const char* const kInspectPage;  // the files of page/, embedded by the build
 
 namespace {
 
@@ -61,9 +60,9 @@ Result<std::string> inspect_page(const Model& model, const SessionOptions& on, c
     data["optimised_error"] = optimised.error().message();
   if (!options.profile.is_null()) SMELT_TRY(check_profile(options.profile, data["optimised"]));
   data["constants"] = constants.take();
-  const std::string_view page = kInspectPage, mark = "/*DATA*/";
+  const std::string page = inspect_page_text(), mark = "/*DATA*/";
   const size_t at = page.find(mark);
-  std::string out(page.substr(0, at));
+  std::string out = page.substr(0, at);
   // No tag or comment inside a string ends or opens anything: "<" is only ever within strings.
   for (const char c : data.dump())
     if (c == '<')

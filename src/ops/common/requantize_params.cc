@@ -8,30 +8,37 @@
 namespace smelt {
 namespace {
 
+/// The integers from 0 to `most` for k with which (k + 1/2) / factor, `step` being half of 1 / factor, is within `near`
+/// of an integer: those integers, in order.
+std::vector<int64_t> integers_near_ties(double step, double near, int64_t most) {
+  const auto fixed = [](double v) { return static_cast<uint64_t>(std::ldexp(v, 64)); };  // of [0, 1), modulo 1
+  const uint64_t part = fixed(step - std::floor(step)), margin = fixed(near);
+  std::vector<int64_t> out;
+  uint64_t at = part + margin;
+  for (int64_t k = 0; k <= most; ++k, at += 2 * part)
+    if (at <= 2 * margin) out.push_back(std::llrint(static_cast<double>(2 * k + 1) * step));
+  return out;
+}
+
 /// A multiplier near that of `fixed` with which fixed point, ties up, gives every result of rescale_single() within
 /// [-most, most]. nullopt: none is known. The rules can differ only for the accumulator next to a tie, (k + 1/2) /
 /// factor.
 std::optional<int32_t> exact_multiplier(double factor, FixedFactor fixed, int64_t most) {
   if (factor == 0) return 0;
   // How near in accumulators: relative errors are at most 2.5 * 2^-30 of a multiplier and 2^-52 of float64.
-  const double near = std::ldexp(static_cast<double>(most + 1), -28) / factor, step = 0.5 / factor;
+  const double near = std::ldexp(static_cast<double>(most + 1), -28) / factor;
   if (!(near < 0.25)) return std::nullopt;
+  const std::vector<int64_t> at_risk = integers_near_ties(0.5 / factor, near, most);
   const int total = 31 - fixed.shift;
-  const auto agrees = [&](int64_t multiplier, int64_t v) {
-    return (v * multiplier + (int64_t{1} << (total - 1))) >> total == rescale_single(v, factor);
-  };
   // One more takes ties away from zero where the factor is a power of two.
   for (const int64_t change : {0, 1, -1, 2, -2}) {
     const int64_t multiplier = fixed.multiplier + change;
-    bool exact = multiplier <= INT32_MAX;
-    for (int64_t k = 0; exact && k <= most; ++k) {
-      constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
-      const double at = static_cast<double>(2 * k + 1) * step, whole = (at + kRound) - kRound;
-      if (std::abs(at - whole) > near) continue;
-      const auto v = static_cast<int64_t>(whole);
-      exact = agrees(multiplier, v) && agrees(multiplier, -v);
-    }
-    if (exact) return static_cast<int32_t>(multiplier);
+    const auto agrees = [&](int64_t v) {
+      return (v * multiplier + (int64_t{1} << (total - 1))) >> total == rescale_single(v, factor);
+    };
+    if (multiplier <= INT32_MAX &&
+        std::all_of(at_risk.begin(), at_risk.end(), [&](int64_t v) { return agrees(v) && agrees(-v); }))
+      return static_cast<int32_t>(multiplier);
   }
   return std::nullopt;
 }

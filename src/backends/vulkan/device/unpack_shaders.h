@@ -1,5 +1,7 @@
 #pragma once
 
+#include <lzma.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -7,7 +9,20 @@
 
 namespace smelt::vulkan {
 
-constexpr size_t kShortestRepeat = 8;  ///< bytes of the shortest repeat in a packed file
+/// The settings of LZMA2 by which shaders are packed: planes of bytes have no alignment, and the bytes in front say
+/// more of the next one than its position.
+struct PackingSettings {
+  PackingSettings() {
+    lzma_lzma_preset(&options, LZMA_PRESET_DEFAULT | LZMA_PRESET_EXTREME);
+    options.lc = 4;
+    options.lp = options.pb = 0;
+  }
+  PackingSettings(const PackingSettings&) = delete;
+  PackingSettings& operator=(const PackingSettings&) = delete;
+
+  lzma_options_lzma options;
+  lzma_filter filters[2] = {{LZMA_FILTER_LZMA2, &options}, {LZMA_VLI_UNKNOWN, nullptr}};
+};
 
 /// Number of words of each module of a file that codegen/pack_shaders.h wrote.
 inline std::span<const uint32_t> module_sizes(const uint32_t* file) { return {file + 1, *file}; }

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+
+namespace smelt {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+/// Says when huge pages are worth asking for. Where memory is in pieces the system may move other pages together for
+/// each huge page that it gives: that takes ten times as long as the small pages would. After such a page none are
+/// asked for until kPause has passed. Thread-safe.
+class HugePageChoice {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::microseconds kSlow{700};  ///< filling one with zeros takes about 100 to 300
+  static constexpr std::chrono::seconds kPause{2};
+
+  bool worth_asking(Clock::time_point now = Clock::now()) const { return now >= resume_.load(); }
+  /// A huge page was first written at `begin`, and the write had ended at `end`.
+  void filled(Clock::time_point begin, Clock::time_point end) {
+    if (end - begin > kSlow) resume_.store(end + kPause);
+  }
+
+ private:
+  std::atomic<Clock::time_point> resume_{};
+};
+
+/// Asks for huge pages for the aligned memory [begin, begin + bytes), `bytes` a multiple of kHugePage; they come as
+/// they are written.
+void ask_for_huge_pages(void* begin, size_t bytes);
+
+/// As above for memory that is all about to be written: the pages come now, and as long as they come fast.
+void fill_huge_pages(void* begin, size_t bytes);
+
+}  // namespace smelt
