@@ -4,11 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/im2col.h"
+#include "backends/cpu/conv/packed_filter.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
-#include "base/mapped_file.h"
 
 namespace smelt {
 namespace {
@@ -158,12 +157,6 @@ std::vector<Segment> cut_lines(const std::vector<Segment>& segments, const ConvS
   return cut;
 }
 
-struct ConvNhwcKey {
-  FilterKey filter;
-  const GemmF32* gemm;
-  auto operator<=>(const ConvNhwcKey&) const = default;
-};
-
 /// The convolution of an image whose channels are words of the gemm.
 ConvShape in_words(ConvShape g, const GemmF32& gemm) {
   g.c_in = gemm.words(g.c_in);
@@ -181,12 +174,7 @@ class ConvNhwcF32 final : public Kernel {
         act_(spec.attrs<ConvAttrs>().act),
         threads_(std::max(spec.threads, 1)) {
     const ConvShape& g = g_;
-    const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
-    const float* b = bias ? bias->data<float>() : nullptr;
-    const ConvNhwcKey key{{shape, *spec.constant(1), bias}, &gemm};
-    packed_ = spec.packs.get(
-        key, [&] { return pack(spec.constant(1)->read_once().data<float>(), b); },
-        [&] { return spec.contents("conv_nhwc_f32", key.filter.numbers(), {gemm.word}); });
+    packed_ = packed_filter_f32(shape, gemm, spec);
     // Blocks of whole tiles: patches that fit the level-2 cache.
     block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.k() * gemm.mr));
     if (g.pointwise()) block_ = std::max<int64_t>(block_, pointwise_block() / gemm.mr + 1);
@@ -316,25 +304,6 @@ class ConvNhwcF32 final : public Kernel {
       else
         block(run, first / plane_, at, n, panels, workspace);
     }
-  }
-  Packed pack(const float* filter, const float* bias) const {
-    const int64_t group = gemm_.packed_size(g_.k(), g_.c_out), step = g_.c_in * gemm_.word, k = g_.taps() * step;
-    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group * g_.groups) * sizeof(float));
-    const bool in_order = channels_ == step && g_.filter_o == k && (g_.taps() == 1 || g_.filter_s == channels_) &&
-                          (channels_ == 1 || g_.filter_i == 1);
-    // Rows of the panels are (tap, channel), whole words a tap: gather the filter in that order, one group at a time.
-    std::vector<float> ordered(static_cast<size_t>(in_order ? 0 : g_.c_out * k));
-    for (int64_t group_index = 0; group_index < g_.groups; ++group_index) {
-      const float* from = filter + group_index * g_.c_out * g_.filter_o;
-      float* to = ordered.data();
-      for (int64_t o = 0; o < g_.c_out && !in_order; ++o)
-        for (int64_t t = 0; t < g_.taps(); ++t, to += step)
-          for (int64_t i = 0; i < channels_; ++i) to[i] = from[o * g_.filter_o + i * g_.filter_i + t * g_.filter_s];
-      gemm_.pack(in_order ? from : ordered.data(), 1, k, k, g_.c_out, bias ? bias + group_index * g_.c_out : nullptr,
-                 packed->data<float>() + group_index * group);
-    }
-    release_pages(filter, static_cast<size_t>(g_.all_out() * g_.taps() * channels_) * sizeof(float));
-    return packed;
   }
   void activate(float* y, int64_t pixels, Panels panels) const {
     const int64_t column = panels.first * gemm_.nr(), end = std::min(g_.c_out, panels.last * gemm_.nr());

@@ -8,28 +8,20 @@
 // convolution has them, also where only the transforms overflow.
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
-#include <utility>
-#include <vector>
 
-#include "backends/cpu/conv/filter_key.h"
+#include "backends/cpu/conv/packed_filter.h"
 #include "backends/cpu/conv/winograd_choice.h"
 #include "backends/cpu/conv/winograd_f32.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_f32.h"
-#include "base/mapped_file.h"
 
 namespace smelt {
 namespace {
 
-struct ConvWinogradKey {
-  FilterKey filter;
-  const GemmF32* gemm;
-  int tile;
-  auto operator<=>(const ConvWinogradKey&) const = default;
-};
-
+/// Keeps the packed filters of the direct convolution. A run transforms them, some input channels of a panel at a time,
+/// for as many tiles as there are, up to a block: where the tiles are too few to hide that time, reading 36 numbers in
+/// place of 9 from memory would not take less.
 class ConvWinogradF32 final : public Kernel {
  public:
   ConvWinogradF32(const ConvShape& g, const WinogradTransforms& transforms, const KernelSpec& spec)
@@ -39,162 +31,185 @@ class ConvWinogradF32 final : public Kernel {
         act_(spec.attrs<ConvAttrs>().act),
         threads_(std::max(spec.threads, 1)),
         rows_(ceil_div(g.out[1], transforms.tile)),
-        columns_(ceil_div(g.out[2], transforms.tile)) {
-    const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
-    filter_ = spec.constant(1)->unaligned_bytes();
-    const ConvWinogradKey key{{g, *spec.constant(1), bias}, &gemm_, transforms.tile};
-    packed_ = spec.packs.get(
-        key, [&] { return pack(bias ? bias->data<float>() : nullptr); },
-        [&] { return spec.contents("conv_winograd_f32", key.filter.numbers(), {key.tile}); });
-    // Transformed tiles and their products stay in the level-2 cache; the filters are read once a block, which pays
-    // off for several tiles of the product.
-    constexpr int64_t kFloats = 160 * 1024, kLeastTiles = 3;
-    const int64_t all = g.batch * rows_ * columns_;
-    int64_t block = std::max(kFloats / (positions() * (g.c_in + g.c_out)) / gemm_.mr, kLeastTiles) * gemm_.mr;
-    blocks_ = std::max(ceil_div(all, block), std::min(threads_, all));
+        columns_(ceil_div(g.out[2], transforms.tile)),
+        packed_(packed_filter_f32(g, gemm_, spec)) {
+    constexpr int64_t kDepth = 192;  // transformed filters of so many channels stay in the level-2 cache
+    chunk_ = ceil_div(g.c_in, ceil_div(g.c_in, std::min(kDepth, gemm_.depth)));
+    chunks_ = ceil_div(g.c_in, chunk_);
+    // The products of a panel stay there, too; a transformed block in the level-3 cache.
+    constexpr int64_t kLeast = 56, kMost = 200, kFloats = 50 * 1024;
+    const int64_t all = tiles(), panels = gemm_.panels(g.c_out);
+    blocks_ = ceil_div(all, std::clamp(kFloats / g.c_in, kLeast, kMost));
+    // Threads that share panels transform a filter once; those that share tiles do so each.
+    by_panels_ = threads_ > 1 && ceil_div(panels, threads_) * threads_ * 8 <= panels * 9;
+    if (!by_panels_) blocks_ = round_up(blocks_, std::min(threads_, all));
+    blocks_ = std::min(blocks_, all);
     block_ = ceil_div(all, blocks_);
-    v_row_ = padded_floats(g.c_in);  // rows that do not meet in the same lines of the nearest cache
-    m_row_ = padded_floats(g.c_out);
+    slots_ = std::min(threads_, by_panels_ ? panels : blocks_);
   }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(std::min(threads_, blocks_) * slot_floats()) * sizeof(float);
+    return static_cast<size_t>(zeros_floats() + (by_panels_ ? v_floats() : 0) + slots_ * slot_floats()) * sizeof(float);
   }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the tiles of a convolution");
-    const float* x = ctx.input(0).data<float>();
-    float* y = ctx.output(0).data<float>();
-    const int64_t slots = std::min(threads_, blocks_), all = g_.batch * rows_ * columns_;
-    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot)
-        for (int64_t b = blocks_ * slot / slots; b < blocks_ * (slot + 1) / slots; ++b)
-          block(x, y, all * b / blocks_, all * (b + 1) / blocks_, scratch + slot * slot_floats());
-    });
+    const Run run{ctx.input(0).data<float>(), ctx.output(0).data<float>(), scratch};
+    std::fill_n(scratch, zeros_floats(), 0.0f);
+    scratch += zeros_floats();
+    ThreadPool& threads = ctx.threads();
+    const int64_t all = tiles(), panels = gemm_.panels(g_.c_out);
+    if (!by_panels_) {
+      threads.parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t slot = begin; slot < end; ++slot)
+          for (int64_t b = blocks_ * slot / slots_; b < blocks_ * (slot + 1) / slots_; ++b) {
+            const int64_t first = all * b / blocks_, count = all * (b + 1) / blocks_ - first;
+            float *const v = scratch + slot * slot_floats(), *const workspace = v + v_floats();
+            for (int64_t t = 0; t < count; ++t) input(run, at(first + t), v + t * v_row());
+            for (int64_t p = 0; p < panels; ++p) panel(run, first, count, p, v, workspace);
+          }
+      });
+      return Ok();
+    }
+    float *const v = scratch, *const workspaces = scratch + v_floats();
+    for (int64_t b = 0; b < blocks_; ++b) {
+      const int64_t first = all * b / blocks_, count = all * (b + 1) / blocks_ - first;
+      threads.parallel_for(count, ceil_div(count, slots_), [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end; ++t) input(run, at(first + t), v + t * v_row());
+      });
+      threads.parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t slot = begin; slot < end; ++slot)
+          for (int64_t p = panels * slot / slots_; p < panels * (slot + 1) / slots_; ++p)
+            panel(run, first, count, p, v, workspaces + slot * slot_floats());
+      });
+    }
     return Ok();
   }
 
  private:
+  struct Run {
+    const float* x;
+    float* y;
+    const float* zeros;  ///< of a pixel in the padding, or a row of a panel
+  };
   struct Tile {
     int64_t image, row, column;
   };
   Tile at(int64_t index) const { return {index / (rows_ * columns_), index / columns_ % rows_, index % columns_}; }
+  int64_t tiles() const { return g_.batch * rows_ * columns_; }
   int64_t positions() const { return transforms_.positions(); }
-  /// Floats from one position to the next of all tiles of a block: an odd number of cache lines, so that a tile's
-  /// positions do not meet in the same lines of the nearest cache.
-  int64_t v_step() const { return block_ * v_row_ | 16; }
-  int64_t m_step() const { return block_ * m_row_ | 16; }
-  int64_t slot_floats() const { return positions() * (v_step() + m_step()) + padded_floats(g_.c_in); }
-  /// Of a position's packed filters.
-  int64_t filter_floats() const { return gemm_.packed_size(g_.c_in, g_.c_out); }
-  const float* bias() const { return packed_->data<float>() + positions() * filter_floats(); }
-
-  /// Weight `tap` of input channel i and output channel o. The constant is read where it lies, aligned or not: no copy
-  /// stands beside the packed form.
-  float weight(int64_t o, int64_t i, int64_t tap) const {
-    float w;
-    std::memcpy(&w, filter_ + (o * g_.filter_o + i * g_.filter_i + tap * g_.filter_s) * int64_t{sizeof w}, sizeof w);
-    return w;
+  /// Floats from a position to the next, of the chunk of a panel, of the tiles of a block for a chunk, of their
+  /// products: an odd number of cache lines, so that positions do not meet in the same lines of the nearest cache.
+  int64_t u_step() const { return chunk_ * gemm_.nr() | 16; }
+  int64_t v_step() const { return block_ * v_row() | 16; }
+  int64_t m_step() const { return block_ * gemm_.nr() | 16; }
+  int64_t v_row() const { return round_up(chunk_, 16); }
+  int64_t zeros_floats() const { return padded_floats(std::max(g_.c_in, gemm_.nr())); }
+  int64_t v_floats() const { return chunks_ * positions() * v_step(); }
+  int64_t slot_floats() const {
+    return (by_panels_ ? 0 : v_floats()) + positions() * (m_step() + u_step()) + padded_floats(g_.c_in);
   }
-  /// The pages of the filters of output channels [first, last) go back to their file.
-  void release(int64_t first, int64_t last) const {
-    if (g_.filter_o < g_.k()) return;  // they lie between others
-    release_pages(filter_ + first * g_.filter_o * int64_t{sizeof(float)},
-                  static_cast<size_t>((last - first) * g_.filter_o) * sizeof(float));
+  /// Channels of a chunk.
+  int64_t channels(int64_t chunk) const { return std::min(chunk_, g_.c_in - chunk * chunk_); }
+  /// A panel of packed filters: the bias, then rows (tap, channel).
+  const float* taps(int64_t panel) const { return packed_->data<float>() + gemm_.panel_offset(g_.k(), panel); }
+  int64_t width(int64_t panel) const { return gemm_.width(g_.c_out, panel); }
+  void filter(int64_t panel, int64_t chunk, float* u) const {
+    const int64_t w = width(panel);
+    transforms_.filter(taps(panel) + (1 + chunk * chunk_) * w, g_.c_in * w, channels(chunk) * w, u, u_step());
   }
-  /// The transformed filters of each position, then the bias (zeros if there is none).
-  Packed pack(const float* bias) const {
-    const int64_t size = filter_floats(), nr = gemm_.nr();
-    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(positions() * size + g_.c_out) * sizeof(float));
-    std::vector<float> taps(static_cast<size_t>(9 * g_.c_in)), u(static_cast<size_t>(positions() * nr * g_.c_in));
-    for (int64_t panel = 0; panel < gemm_.panels(g_.c_out); ++panel) {
-      const int64_t first = panel * nr, used = std::min(nr, g_.c_out - first);
-      for (int64_t o = 0; o < used; ++o) {
-        for (int64_t t = 0; t < 9; ++t)
-          for (int64_t i = 0; i < g_.c_in; ++i) taps[static_cast<size_t>(t * g_.c_in + i)] = weight(first + o, i, t);
-        transforms_.filter(taps.data(), g_.c_in, u.data() + o * g_.c_in, nr * g_.c_in);
-      }
-      for (int64_t p = 0; p < positions(); ++p)
-        gemm_.pack(u.data() + p * nr * g_.c_in, 1, g_.c_in, g_.c_in, used, nullptr,
-                   packed->data<float>() + p * size + gemm_.panel_offset(g_.c_in, panel));
-      release(first, first + used);
+  /// Part `part` of `parts`, a multiple of 9, of the taps that are transformed behind a chunk of a panel.
+  GemmAhead next_taps(int64_t panel, int64_t chunk, int64_t part, int64_t parts) const {
+    if (++chunk == chunks_) {
+      chunk = 0;
+      if (++panel == gemm_.panels(g_.c_out)) return {nullptr, 0};
     }
-    float* const addends = packed->data<float>() + positions() * size;
-    bias ? std::copy_n(bias, g_.c_out, addends) : std::fill_n(addends, g_.c_out, 0.0f);
-    release(0, g_.c_out);
-    return packed;
+    const int64_t w = width(panel), tap = channels(chunk) * w, at = 9 * tap * part / parts;
+    return {taps(panel) + (1 + chunk * chunk_ + at / tap * g_.c_in) * w + at % tap, 9 * tap / parts};
   }
   /// Address of input pixel [row, column] of an image; nullptr: in the padding.
   const float* pixel(const float* x, int64_t image, int64_t row, int64_t column) const {
     const bool inside = row >= 0 && row < g_.in[1] && column >= 0 && column < g_.in[2];
     return inside ? x + ((image * g_.in[1] + row) * g_.in[2] + column) * g_.c_in : nullptr;
   }
-  /// The tiles [first, last) of all images.
-  void block(const float* x, float* y, int64_t first, int64_t last, float* v) const {
-    float *const m = v + positions() * v_step(), *const outside = m + positions() * m_step();
-    std::fill_n(outside, g_.c_in, 0.0f);
-    const int64_t count = last - first, side = transforms_.side();
-    for (int64_t t = 0; t < count; ++t) {
-      const Tile tile = at(first + t);
-      const float* d[kMaxWinogradPositions];
-      const float** next = d;
-      for (int64_t i = 0; i < side; ++i)
-        for (int64_t j = 0; j < side; ++j) {
-          const float* from = pixel(x, tile.image, tile.row * transforms_.tile - g_.pad[1] + i,
-                                    tile.column * transforms_.tile - g_.pad[2] + j);
-          *next++ = from ? from : outside;
-        }
-      transforms_.input(d, g_.c_in, v + t * v_row_, v_step());
+  /// Transforms a tile of input pixels.
+  void input(const Run& run, const Tile& tile, float* v) const {
+    const int64_t side = transforms_.side();
+    const float* d[kMaxWinogradPositions];
+    const float** next = d;
+    for (int64_t i = 0; i < side; ++i)
+      for (int64_t j = 0; j < side; ++j) {
+        const float* from = pixel(run.x, tile.image, tile.row * transforms_.tile - g_.pad[1] + i,
+                                  tile.column * transforms_.tile - g_.pad[2] + j);
+        *next++ = from ? from : run.zeros;
+      }
+    for (int64_t c = 0; c < chunks_; ++c) {
+      transforms_.input(d, channels(c), v + c * positions() * v_step(), v_step());
+      for (const float** p = d; p < next; ++p) *p += chunk_;
     }
-    const Bounds all = activation_bounds({}), bounds = activation_bounds(act_);
-    for (int64_t p = 0; p < positions(); ++p)
-      gemm_.run(count, g_.c_out, g_.c_in, v + p * v_step(), v_row_, packed_->data<float>() + p * filter_floats(), 0,
-                gemm_.panels(g_.c_out), m + p * m_step(), m_row_, nullptr, all.lo, all.hi);
-    for (int64_t t = 0; t < count; ++t) results(x, y, at(first + t), m + t * m_row_, bounds, outside);
   }
-  /// The output pixels of a tile from its products m. `taps`: workspace for c_in numbers.
-  void results(const float* x, float* y, const Tile& tile, const float* m, const Bounds& bounds, float* taps) const {
-    const int64_t n = transforms_.tile;
+  /// The output channels of a panel in the tiles [first, first + count), whose input v has.
+  void panel(const Run& run, int64_t first, int64_t count, int64_t panel, const float* v, float* workspace) const {
+    float *const m = workspace, *const u = m + positions() * m_step(), *const direct = u + positions() * u_step();
+    const int64_t w = width(panel);
+    // The products ask for what follows: the next taps, then the next position of the tiles.
+    const int64_t of_taps = positions() / 12 * 9;
+    for (int64_t c = 0; c < chunks_; ++c) {
+      filter(panel, c, u);
+      for (int64_t p = 0; p < positions(); ++p, v += v_step())
+        gemm_.panel_product(count, v, v_row(), {u + p * u_step(), channels(c), w, panel * gemm_.nr()},
+                            c == 0 ? run.zeros : nullptr, m + p * m_step(),
+                            p < of_taps ? next_taps(panel, c, p, of_taps) : GemmAhead{v + v_step(), count * v_row()});
+    }
+    const Bounds bounds = activation_bounds(act_);
+    for (int64_t t = 0; t < count; ++t) results(run, at(first + t), panel, m + t * w, bounds, direct);
+  }
+  /// The output pixels of a tile from its products m. `workspace`: for c_in numbers.
+  void results(const Run& run, const Tile& tile, int64_t panel, const float* m, const Bounds& bounds,
+               float* workspace) const {
+    const int64_t n = transforms_.tile, first = panel * gemm_.nr(), used = std::min(gemm_.nr(), g_.c_out - first);
     float* to[kMaxWinogradTile * kMaxWinogradTile];
     float** next = to;
     for (int64_t row = tile.row * n; row < (tile.row + 1) * n; ++row)
       for (int64_t column = tile.column * n; column < (tile.column + 1) * n; ++column) {
         const bool inside = row < g_.out[1] && column < g_.out[2];
-        *next++ = inside ? y + ((tile.image * g_.out[1] + row) * g_.out[2] + column) * g_.c_out : nullptr;
+        *next++ = inside ? run.y + ((tile.image * g_.out[1] + row) * g_.out[2] + column) * g_.c_out + first : nullptr;
       }
-    if (!transforms_.output(m, m_step(), bias(), g_.c_out, bounds.lo, bounds.hi, to))
-      compute_directly(x, tile, bounds, taps, to);
+    if (!transforms_.output(m, m_step(), taps(panel), used, bounds.lo, bounds.hi, to))
+      compute_directly(run.x, tile, panel, bounds, workspace, to);
     for (int64_t q = 0; q < n * n; ++q)
-      if (to[q]) apply_activation(act_, to[q], 1, g_.c_out, g_.c_out);
+      if (to[q]) apply_activation(act_, to[q], 1, used, used);
   }
-  /// The output pixels of a tile by the definition. `taps`: workspace for c_in numbers.
-  void compute_directly(const float* x, const Tile& tile, const Bounds& bounds, float* taps, float* const* to) const {
-    const int64_t n = transforms_.tile;
-    for (int64_t o = 0; o < g_.c_out; ++o) {
+  /// The output pixels of a tile by the definition. `workspace`: for c_in numbers.
+  void compute_directly(const float* x, const Tile& tile, int64_t panel, const Bounds& bounds, float* workspace,
+                        float* const* to) const {
+    const int64_t n = transforms_.tile, w = width(panel), used = std::min(gemm_.nr(), g_.c_out - panel * gemm_.nr());
+    for (int64_t o = 0; o < used; ++o) {
+      const float* next = taps(panel) + o;
       float sums[kMaxWinogradTile * kMaxWinogradTile];
-      std::fill_n(sums, n * n, bias()[o]);
+      std::fill_n(sums, n * n, *next);
       for (int64_t t = 0; t < 9; ++t) {
-        for (int64_t i = 0; i < g_.c_in; ++i) taps[i] = weight(o, i, t);
+        for (int64_t i = 0; i < g_.c_in; ++i) workspace[i] = *(next += w);
         for (int64_t q = 0; q < n * n; ++q) {
           const float* from = pixel(x, tile.image, tile.row * n - g_.pad[1] + q / n + t / 3,
                                     tile.column * n - g_.pad[2] + q % n + t % 3);
-          if (to[q] && from) sums[q] += transforms_.dot(from, taps, g_.c_in);
+          if (to[q] && from) sums[q] += transforms_.dot(from, workspace, g_.c_in);
         }
       }
       for (int64_t q = 0; q < n * n; ++q)
         if (to[q]) to[q][o] = sums[q] < bounds.lo ? bounds.lo : sums[q] > bounds.hi ? bounds.hi : sums[q];
     }
-    std::fill_n(taps, g_.c_in, 0.0f);
   }
 
   ConvShape g_;
   const GemmF32& gemm_;
   const WinogradTransforms& transforms_;
   Activation act_;
-  const std::byte* filter_ = nullptr;  ///< floats of the constant, which outlives the kernel; aligned or not
-  int64_t threads_, rows_, columns_;   ///< of tiles of an image
-  int64_t blocks_ = 1, block_ = 1;     ///< blocks of all images, tiles of a block at most
-  int64_t v_row_ = 0, m_row_ = 0;      ///< floats from tile to tile
+  int64_t threads_, rows_, columns_;  ///< of tiles of an image
   Packed packed_;
+  int64_t chunk_ = 1, chunks_ = 1;  ///< of input channels
+  bool by_panels_ = false;          ///< threads share panels and see all tiles; else they share tiles
+  int64_t blocks_ = 1, block_ = 1;  ///< blocks of all images, tiles of a block at most
+  int64_t slots_ = 1;               ///< threads that work at once
 };
 
 bool applies(const ConvShape& g) {

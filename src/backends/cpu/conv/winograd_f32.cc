@@ -90,17 +90,18 @@ struct Winograd4 {
 };
 
 template <class Scheme>
-void winograd_filter(const float* g, int64_t channels, float* u, int64_t step) {
+void winograd_filter(const float* g, int64_t tap, int64_t channels, float* u, int64_t step) {
   constexpr int kSide = Scheme::kTile + 2;
   each_vector(channels, [&](auto part, int64_t c) HWY_ATTR {
     using V = typename decltype(part)::V;
-    const int64_t stride = step;  // not read anew behind every store
+    const int64_t stride = step, taps = tap;  // not read anew behind every store
+    const float* const from = g + c;
     float* to = u + c;
     V t[3][kSide];  // columns of Gg
 #pragma GCC unroll 3
     for (int j = 0; j < 3; ++j) {
-      const V column[3] = {part.load(g + j * channels + c), part.load(g + (3 + j) * channels + c),
-                           part.load(g + (6 + j) * channels + c)};
+      const V column[3] = {part.load(from + j * taps), part.load(from + (3 + j) * taps),
+                           part.load(from + (6 + j) * taps)};
       Scheme::filter(part.d, column, t[j]);
     }
 #pragma GCC unroll 6

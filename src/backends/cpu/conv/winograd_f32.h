@@ -10,8 +10,8 @@ namespace smelt {
 /// filter g becomes GgG'; their products m, summed over channels, give A'mA. All tiles go row by row.
 struct WinogradTransforms {
   int tile = 0;  ///< output pixels along a side
-  /// u[p * step + c] = (GgG')[p] of channel c. g: the 9 taps, each of `channels` neighbours.
-  void (*filter)(const float* g, int64_t channels, float* u, int64_t step) = nullptr;
+  /// u[p * step + c] = (GgG')[p] of channel c. g[t * tap + c]: tap t of the 9.
+  void (*filter)(const float* g, int64_t tap, int64_t channels, float* u, int64_t step) = nullptr;
   /// v[p * step + c] = (B'dB)[p] of channel c. d: the tile's input pixels.
   void (*input)(const float* const* d, int64_t channels, float* v, int64_t step) = nullptr;
   /// y[q][c] = clamp((A'mA)[q] + bias[c]) of channel c, m[p * step + c]. y: the output pixels; nullptr: outside the

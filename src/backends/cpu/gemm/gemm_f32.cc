@@ -442,6 +442,26 @@ void GemmF32::product(const GemmStrips& strips, const GemmRuns& runs, int64_t k,
     }
 }
 
+void GemmF32::panel_product(int64_t m, const float* a, int64_t lda, const GemmPanel& panel, const float* start,
+                            float* c, GemmAhead ahead) const {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  constexpr ptrdiff_t kStart = 0;
+  const EvenTiles tiles(m, mr);
+  const int64_t steps = std::max<int64_t>(1, panel.k / 2 * tiles.count);
+  const int64_t ahead_step = std::min(kMostBytes, ceil_div(ahead.floats * int64_t{sizeof(float)}, steps));
+  TileState state;
+  const GemmChunk chunk{{&kStart, 1, panel.k}, panel.rows, start, lda,        panel.width,
+                        panel.width,           -kInf,      kInf,  ahead_step, &state};
+  const Tile* tile = tiles_of(panel.width, panel.column);
+  const char* next = reinterpret_cast<const char*>(ahead.begin ? ahead.begin : panel.rows);
+  for (int64_t t = 0; t < tiles.count; ++t, next += ahead_step * (panel.k / 2)) {
+    const int64_t rows = tiles.rows(t);
+    tile[rows - 1](chunk, a, c, nullptr, next);
+    a += rows * lda;
+    c += rows * panel.width;
+  }
+}
+
 /// `offset`: of the chunk in the rows of a; `column`: of the panel in c; `next`: where the prefetches begin.
 void GemmF32::chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips, const EvenTiles& of_strip,
                                int64_t width, int64_t offset, int64_t column, const float* row_bias,

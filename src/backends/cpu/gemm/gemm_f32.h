@@ -28,6 +28,20 @@ struct GemmStrips {
   int64_t rows, count = 1, a_step = 0, c_step = 0;
 };
 
+/// Some rows of a panel of b, at most GemmF32::depth, whose results are as wide as the panel and lie behind each other.
+struct GemmPanel {
+  const float* rows;  ///< aligned to whole vectors
+  int64_t k;          ///< rows
+  int64_t width;      ///< columns, as quantized
+  int64_t column;     ///< of the product that it begins with
+};
+
+/// Memory that is needed soon.
+struct GemmAhead {
+  const float* begin;
+  int64_t floats;
+};
+
 /// What the tiles share that multiply with some rows of one panel of b.
 struct GemmChunk {
   GemmRuns runs;
@@ -101,6 +115,9 @@ struct GemmF32 {
   /// 0 of panel 0. What a panel has for a part of K stays in the level-1 cache while all rows pass by: b is read once.
   void product(const GemmStrips& strips, const GemmRuns& runs, int64_t k, int64_t n, const float* packed, int64_t first,
                int64_t last, const float* row_bias, float lo, float hi) const;
+  /// The m rows of a times the rows of one panel: c = start + a b, or c += a b where `start` is null.
+  void panel_product(int64_t m, const float* a, int64_t lda, const GemmPanel& panel, const float* start, float* c,
+                     GemmAhead ahead) const;
 
  private:
   /// True if tiles of two strips multiply them.
