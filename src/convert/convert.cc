@@ -153,6 +153,7 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
     SMELT_TRY(fold_shapes(module, NodeRunner(module).evaluate()));
   if (q.int8 || q.int4_block > 0) SMELT_TRY(quantize(module, q));
   if (writer.fused_operators) recompose_all(module);
+  if (writer.fused_operators || writer.static_shapes) scale_weights(module);
   if (writer.explicit_padding && module.format != writer.name)
     for (Graph& graph : module.graphs) fuse_pads(graph);
   if (writer.integer_operators) fold_quantization(module);
