@@ -156,6 +156,7 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
   if (writer.fused_operators || writer.static_shapes) scale_weights(module);
   if (writer.explicit_padding && module.format != writer.name)
     for (Graph& graph : module.graphs) fuse_pads(graph);
+  if (writer.counted_loops) count_loops(module);
   if (writer.integer_operators) fold_quantization(module);
   if (writer.integer_operators && writer.fused_operators) join_integer_functions(module);
   if (!writer.integer_operators && module.format != writer.name) join_before_requantization(module);
