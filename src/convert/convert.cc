@@ -168,6 +168,7 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
   SMELT_TRY(decompose_svm(module));
   decompose_for(module, writer, options.write);
   if (writer.static_shapes) move_by_indices(module, writer, options.write, NodeRunner(module).evaluate());
+  if (writer.channels_first && !delegate) channels_first(module);
   return module;
 }
 

@@ -63,4 +63,8 @@ void count_loops(Module& module);
 /// Multiplies constant float32 matrices and biases of products with the factors that the products have for them.
 void scale_weights(Module& module);
 
+/// Makes channels come first in images of nodes that have them last, and moves Transposes behind the nodes that can do
+/// without them.
+void channels_first(Module& module);
+
 }  // namespace smelt::convert

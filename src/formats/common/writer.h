@@ -90,6 +90,9 @@ struct Writer {
   bool explicit_padding = false;
   /// True if the format's loops count their rounds: the caller makes such of loops that do so in a variable.
   bool counted_loops = false;
+  /// True if the format's operators, those of its delegate aside, take images with channels first: the caller brings
+  /// them to that order.
+  bool channels_first = false;
 };
 
 /// All writers; the list is formats/writers.inc.
