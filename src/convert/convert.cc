@@ -145,6 +145,10 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
   SMELT_TRY(check_expansion(module));
   give_first_contents(module);
   SMELT_TRY(set_shapes(module, options.shapes));
+  const bool delegate = writer.int8_delegate && options.write.delegate != "none";
+  // The delegate is given float32: calls of float16 operators take a hundred times as long.
+  if (delegate)
+    for (Graph& graph : module.graphs) widen_float16(graph);
   const QuantizeOptions& q = options.quantization;
   const bool fixed = options.fixed_shapes || writer.static_shapes;
   if (options.simplify || fixed || q.int8 || q.int4_block > 0) SMELT_TRY(simplify(module, fixed, spare));
@@ -153,12 +157,13 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
     SMELT_TRY(fold_shapes(module, NodeRunner(module).evaluate()));
   if (q.int8 || q.int4_block > 0) SMELT_TRY(quantize(module, q));
   if (writer.fused_operators) recompose_all(module);
+  if (writer.fused_operators || writer.static_shapes) scale_weights(module);
   if (writer.explicit_padding && module.format != writer.name)
     for (Graph& graph : module.graphs) fuse_pads(graph);
+  if (writer.counted_loops) count_loops(module);
   if (writer.integer_operators) fold_quantization(module);
   if (writer.integer_operators && writer.fused_operators) join_integer_functions(module);
   if (!writer.integer_operators && module.format != writer.name) join_before_requantization(module);
-  const bool delegate = writer.int8_delegate && options.write.delegate != "none";
   if (delegate)
     for (Graph& graph : module.graphs) fuse_xnnpack_rows(graph);
   if (delegate || (writer.integer_operators && !writer.int8_delegate)) type_integers(module);
@@ -166,6 +171,7 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
   SMELT_TRY(decompose_svm(module));
   decompose_for(module, writer, options.write);
   if (writer.static_shapes) move_by_indices(module, writer, options.write, NodeRunner(module).evaluate());
+  if (writer.channels_first && !delegate) channels_first(module);
   return module;
 }
 

@@ -56,4 +56,15 @@ void join_before_requantization(Module& module);
 /// have the parameters of TFLite's kernels, 1/256 from 0 on. A result may be one step off.
 void join_integer_functions(Module& module);
 
+/// Makes Loop of each While that counts its rounds in a variable from 0 up to a limit, where nobody reads that variable
+/// behind it.
+void count_loops(Module& module);
+
+/// Multiplies constant float32 matrices and biases of products with the factors that the products have for them.
+void scale_weights(Module& module);
+
+/// Makes channels come first in images of nodes that have them last, and moves Transposes behind the nodes that can do
+/// without them.
+void channels_first(Module& module);
+
 }  // namespace smelt::convert

@@ -48,6 +48,8 @@ const Writer bpte_writer{.name = "bpte",
                          .integer_operators = true,
                          .static_shapes = true,
                          .write_bounded = write_bounded,
-                         .int8_delegate = true};
+                         .int8_delegate = true,
+                         .explicit_padding = true,
+                         .channels_first = true};
 
 }  // namespace smelt::formats

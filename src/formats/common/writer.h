@@ -88,6 +88,11 @@ struct Writer {
   /// True if the format's convolutions and pools pad by any number: the caller makes borders of other formats' models
   /// part of them.
   bool explicit_padding = false;
+  /// True if the format's loops count their rounds: the caller makes such of loops that do so in a variable.
+  bool counted_loops = false;
+  /// True if the format's operators, those of its delegate aside, take images with channels first: the caller brings
+  /// them to that order.
+  bool channels_first = false;
 };
 
 /// All writers; the list is formats/writers.inc.

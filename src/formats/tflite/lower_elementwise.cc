@@ -81,9 +81,20 @@ Result<UnaryAttrs> unary_of(const OperatorContext& c) {
   return UnaryAttrs(Unary::kLeakyRelu, o->alpha());
 }
 
+/// TFLite's kernels take operands of one element type, quantized or not.
+Status check_one_type(const OperatorContext& c) {
+  for (int i = 1; i < c.inputs(); ++i) {
+    if (!c.has(0) || !c.has(i)) continue;
+    const DType a = c.in_type(0).dtype, b = c.in_type(i).dtype;
+    if (a != b) return InvalidModel("operands of ", to_string(a), " and ", to_string(b), ": one element type expected");
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Status lower_binary(OperatorContext& c) {
+  SMELT_TRY(check_one_type(c));
   BinaryAttrs a(binary_of(c.code()));
   SMELT_ASSIGN(a.act, clamp_of(fused(c)));
   a.rounding = Rounding::kFixedDouble;
@@ -107,6 +118,7 @@ Status lower_binary(OperatorContext& c) {
 }
 
 Status lower_add_n(OperatorContext& c) {
+  SMELT_TRY(check_one_type(c));
   ValueId sum = c.in(0);
   if (c.inputs() == 1) return c.alias(0, sum);
   BinaryAttrs a(Binary::kAdd);

@@ -57,6 +57,22 @@ TEST_F(TfliteValidity, ZeroPoints) {
   expect_refused(with_tensor(spec(Type::INT8, int64_t{1} << 40)), "zero point 1099511627776");
 }
 
+TEST_F(TfliteValidity, OperandsOfOneType) {
+  const auto model = [](Operator op, const TestModel::TensorSpec& second) {
+    TestModel m;
+    TestModel::TensorSpec first{.shape = {2}, .type = Type::UINT8, .scales = {0.5f}, .zero_points = {3}};
+    const int x = m.tensor(first), z = m.tensor(second), y = m.tensor(first);
+    m.op(op, {x, z}, {y});
+    m.end_subgraph({x, z}, {y});
+    return m.finish();
+  };
+  const TestModel::TensorSpec integers{.shape = {2}, .type = Type::INT32};
+  for (const Operator op : {Operator::ADD, Operator::MUL, Operator::MAXIMUM, Operator::PRELU, Operator::ADD_N}) {
+    accepted(model(op, {.shape = {2}, .type = Type::UINT8, .scales = {0.25f}, .zero_points = {0}}));
+    expect_refused(model(op, integers), "operands of uint8 and int32: one element type expected");
+  }
+}
+
 TEST_F(TfliteValidity, SignaturesAgreeWithShapes) {
   accepted(with_tensor({.shape = {1, 2}, .signature = {-1, 2}}));
   expect_refused(with_tensor({.shape = {1, 2}, .signature = {-1, 3}}), "dimension 1 is 2, its signature says 3");

@@ -117,7 +117,8 @@ const Writer pte_writer{.name = "pte",
                         .static_shapes = true,
                         .write_bounded = executorch::write_bounded,
                         .int8_delegate = true,
-                        .explicit_padding = true};
+                        .explicit_padding = true,
+                        .channels_first = true};
 }  // namespace formats
 
 }  // namespace smelt

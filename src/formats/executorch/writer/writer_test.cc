@@ -413,6 +413,24 @@ TEST(ProgramWriter, FloatNodesByXnnpack) {
   for (const OpCase& c : portable_cases()) expect_same(c, "");
 }
 
+/// XNNPACK is given float32; inputs and outputs keep their type.
+TEST(ProgramWriter, Float16NodesByXnnpack) {
+  const auto half = [](const Shape& shape, uint32_t seed) {
+    return test::random_tensor(DType::kF16, shape, -1, 1, seed);
+  };
+  const OpCase c{"conv of float16",
+                 Op::kConv,
+                 make_attrs<ConvAttrs>(conv(Layout::kChannelsFirst, FilterLayout::kOIS)),
+                 {half({1, 3, 7, 6}, 1), half({4, 3, 3, 3}, 2), half({4}, 3)}};
+  const auto back = test::expect_same_written(test::one_node(c), {c.inputs[0]}, "pte", {}, 2e-3);
+  ASSERT_TRUE(back.has_value());
+  const auto& nodes = module_of(*back).graphs[0].nodes;
+  const auto product = std::ranges::find(nodes, Op::kConv, &Node::op);
+  ASSERT_NE(product, nodes.end());
+  EXPECT_TRUE(product->origin.starts_with("XNN")) << product->origin;
+  EXPECT_EQ(back->outputs()[0].dtype, DType::kF16);
+}
+
 TEST(ProgramWriter, QuantizedNodesStayIntegersInXnnpack) {
   for (const OpCase& c : int8_cases()) {
     expect_same(c, "none");

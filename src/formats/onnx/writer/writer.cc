@@ -175,5 +175,6 @@ const Writer onnx_writer{.name = "onnx",
                          .suffix = ".onnx",
                          .can_write = onnx::can_write,
                          .write = onnx::write_onnx,
-                         .explicit_padding = true};
+                         .explicit_padding = true,
+                         .counted_loops = true};
 }  // namespace smelt::formats

@@ -28,6 +28,33 @@ std::vector<int> subgraph_order(const Module& module) {
   return graphs;
 }
 
+/// Removes tensors that nothing reads or gives: constants that were written in another order or type are among them.
+void remove_unused(FileSubgraph& s) {
+  std::vector<int> place(s.tensors.size(), -1);
+  const auto all = [&](const auto& apply) {
+    for (FileOperator& op : s.operators)
+      for (auto* list : {&op.inputs, &op.outputs, &op.intermediates}) apply(*list);
+    apply(s.inputs);
+    apply(s.outputs);
+  };
+  all([&](const std::vector<int>& list) {
+    for (const int t : list)
+      if (t >= 0) place[static_cast<size_t>(t)] = 0;
+  });
+  int kept = 0;
+  for (size_t t = 0; t < place.size(); ++t) {
+    if (place[t] < 0) continue;
+    place[t] = kept;
+    if (static_cast<size_t>(kept) != t) s.tensors[static_cast<size_t>(kept)] = std::move(s.tensors[t]);
+    ++kept;
+  }
+  s.tensors.resize(static_cast<size_t>(kept));
+  all([&](std::vector<int>& list) {
+    for (int& t : list)
+      if (t >= 0) t = place[static_cast<size_t>(t)];
+  });
+}
+
 /// Gives every tensor a name of its own.
 void make_names_unique(FileSubgraph& s) {
   std::set<std::string> taken;
@@ -116,7 +143,10 @@ Result<WriteResult> write(const Module& module, const WriteOptions& options) {
   WriteResult result;
   result.missing = std::move(file.missing);
   if (!result.missing.empty()) return result;
-  for (FileSubgraph& s : subgraphs) make_names_unique(s);
+  for (FileSubgraph& s : subgraphs) {
+    remove_unused(s);
+    make_names_unique(s);
+  }
   const auto signatures = signatures_of(module, file.order, subgraphs);
   SMELT_ASSIGN(const std::string draft, lay_out(module, subgraphs, signatures));
   if (auto s = infer_shapes(draft, module.name, subgraphs); !s.ok()) return s.error().within("the written file");

@@ -9,6 +9,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/pool/pool.h"
 #include "ops/resize/resize.h"
+#include "runtime/model_access.h"
 #include "tensor/numeric.h"
 #include "tests/support/op_case.h"
 #include "tests/support/written_model.h"
@@ -44,6 +45,19 @@ Graph expect_same_as_tflite(const std::shared_ptr<Module>& module, const Tensor&
   if (!back) return {};
   EXPECT_EQ(back->format(), "tflite");
   return module_of(*back).graphs[0];
+}
+
+/// A filter that is written in another order is not in the file a second time.
+TEST(TfliteWriter, HoldsConstantsOnce) {
+  ConvAttrs a;
+  a.strides = {1, 1};
+  a.pads = {1, 1, 1, 1};
+  const Tensor x = steps(DType::kF32, {1, 32, 5, 5}, 29), filter = steps(DType::kF32, {64, 32, 3, 3}, 11);
+  const auto file =
+      test::written(ModelAccess::make(one_node(Op::kConv, make_attrs<ConvAttrs>(a), x, {filter})), "tflite");
+  ASSERT_TRUE(file.ok()) << file.error().message();
+  ASSERT_EQ(file->files.size(), 1);
+  EXPECT_LT(file->files[0].bytes.size(), filter.bytes() + 10'000);
 }
 
 TEST(TfliteWriter, ConvChannelsFirstWithPads) {
