@@ -31,6 +31,69 @@ Box box_at(const float* b, bool center) {
   return ordered({b[1] - b[3] / 2, b[0] - b[2] / 2, b[1] + b[3] / 2, b[0] + b[2] / 2});
 }
 
+/// Boxes that have been selected, by the stretches of one axis that they reach into. A box is compared with those alone
+/// that reach into a stretch of its own, so that classes whose boxes lie apart cost little.
+class SelectedBoxes {
+ public:
+  explicit SelectedBoxes(const std::vector<Box>& boxes) {
+    constexpr double kNone = std::numeric_limits<double>::infinity();
+    double least[2] = {kNone, kNone}, most[2] = {-kNone, -kNone}, sizes[2] = {0, 0};
+    for (const Box& b : boxes) {
+      const double from[2] = {b.y_min, b.x_min}, to[2] = {b.y_max, b.x_max};
+      for (const size_t axis : {0, 1}) {
+        if (!std::isfinite(from[axis]) || !std::isfinite(to[axis])) continue;
+        least[axis] = std::min(least[axis], from[axis]);
+        most[axis] = std::max(most[axis], to[axis]);
+        sizes[axis] += to[axis] - from[axis];
+      }
+    }
+    by_x_ = (most[1] - least[1]) * sizes[0] > (most[0] - least[0]) * sizes[1];
+    const double extent = most[by_x_] - least[by_x_];
+    if (!(extent > 0) || !std::isfinite(extent)) return;
+    stretches_.resize(std::clamp<size_t>(boxes.size() / 8, 1, 512));
+    begin_ = least[by_x_];
+    per_unit_ = static_cast<double>(stretches_.size()) / extent;
+  }
+  void add(const Box& b) {
+    const size_t first = stretch(from(b)), last = stretch(to(b));
+    if (stretches_.empty() || last - first >= kMostStretches) {
+      wide_.push_back(b);
+      return;
+    }
+    for (size_t i = first; i <= last; ++i) stretches_[i].push_back(b);
+    ++narrow_;
+  }
+  /// True if one of them overlaps the box by more than a threshold >= 0.
+  bool overlap_more(const Box& b, double threshold) const {
+    if (any(wide_, b, threshold)) return true;
+    if (narrow_ == 0) return false;
+    for (size_t i = stretch(from(b)), last = stretch(to(b)); i <= last; ++i)
+      if (any(stretches_[i], b, threshold)) return true;
+    return false;
+  }
+
+ private:
+  static constexpr size_t kMostStretches = 8;  ///< of one box; larger ones are compared with all
+  double from(const Box& b) const { return by_x_ ? b.x_min : b.y_min; }
+  double to(const Box& b) const { return by_x_ ? b.x_max : b.y_max; }
+  size_t stretch(double at) const {
+    if (stretches_.empty()) return 0;
+    const double i = (at - begin_) * per_unit_;
+    return i > 0 ? static_cast<size_t>(std::min(i, static_cast<double>(stretches_.size() - 1))) : 0;
+  }
+  /// Boxes that do not touch overlap by 0.
+  static bool any(const std::vector<Box>& boxes, const Box& b, double threshold) {
+    return std::any_of(boxes.begin(), boxes.end(),
+                       [&](const Box& other) { return touch(b, other) && overlap(b, other) > threshold; });
+  }
+
+  bool by_x_ = false;
+  double begin_ = 0, per_unit_ = 0;
+  std::vector<std::vector<Box>> stretches_;
+  std::vector<Box> wide_;
+  size_t narrow_ = 0;
+};
+
 /// The boxes of one class, best score first, that overlap no better one by more than `iou_threshold`.
 Status select_class(KernelContext& ctx, const std::vector<Box>& boxes, const float* scores, int64_t most,
                     double iou_threshold, double score_threshold, std::vector<int64_t>& selected) {
@@ -39,13 +102,15 @@ Status select_class(KernelContext& ctx, const std::vector<Box>& boxes, const flo
     if (scores[i] > score_threshold) order.push_back(static_cast<int64_t>(i));
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return scores[a] > scores[b]; });
   selected.clear();
+  SelectedBoxes better(boxes);
   for (int64_t i : order) {
     if (static_cast<int64_t>(selected.size()) >= most) break;
     SMELT_TRY(ctx.tick());
-    const bool suppressed = std::any_of(selected.begin(), selected.end(), [&](int64_t j) {
-      return overlap(boxes[static_cast<size_t>(i)], boxes[static_cast<size_t>(j)]) > iou_threshold;
-    });
-    if (!suppressed) selected.push_back(i);
+    const Box& box = boxes[static_cast<size_t>(i)];
+    // Below a negative threshold there is no overlap.
+    if (iou_threshold >= 0 ? better.overlap_more(box, iou_threshold) : iou_threshold < 0 && !selected.empty()) continue;
+    selected.push_back(i);
+    better.add(box);
   }
   return Ok();
 }

@@ -1,6 +1,8 @@
 #include "ops/sort/sort.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <numeric>
 
 #include "base/error.h"
@@ -21,6 +23,27 @@ void select_unstably(std::vector<int64_t>& order, int64_t keep, bool sorted, Bef
   if (sorted) std::sort(begin, begin + keep - 1, before);
 }
 
+/// Numbers that ascend as floats do, NaN last; both zeros have one.
+uint32_t ascending_bits(float v) {
+  if (v != v) return UINT32_MAX;
+  const auto bits = std::bit_cast<uint32_t>(v == 0 ? 0.0f : v);
+  return bits >> 31 != 0 ? ~bits : bits | uint32_t{1} << 31;
+}
+
+/// Writes the indices of the first `keep` of a line of numbers, whose neighbours are `step` apart, to the front of
+/// `order`; ties: lower index first. `line` is workspace for the line.
+void select_floats(const float* x, int64_t step, int64_t keep, bool descending, std::vector<uint64_t>& line,
+                   std::vector<int64_t>& order) {
+  for (size_t k = 0; k < line.size(); ++k, x += step) {
+    const uint32_t bits = ascending_bits(*x);
+    line[k] = uint64_t{descending ? ~bits : bits} << 32 | k;
+  }
+  const auto end = line.begin() + keep;
+  if (end != line.end()) std::nth_element(line.begin(), end, line.end());
+  std::sort(line.begin(), end);
+  std::transform(line.begin(), end, order.begin(), [](uint64_t v) { return static_cast<int64_t>(v & UINT32_MAX); });
+}
+
 struct Ordering {
   bool descending = false, sorted = true;
   bool torch_order = false;  ///< else ties: lower index first
@@ -30,7 +53,6 @@ struct Ordering {
 /// to output 1.
 Status order_lines(KernelContext& ctx, int axis, int64_t keep, const Ordering& how) {
   const Tensor& x = ctx.input(0);
-  SMELT_ASSIGN(const SortKeys keys, SortKeys::of(x));
   const bool scalar = x.rank() == 0;
   const int64_t extent = scalar ? 1 : x.dim(axis);
   const Around around(x.shape(), axis);
@@ -43,16 +65,24 @@ Status order_lines(KernelContext& ctx, int axis, int64_t keep, const Ordering& h
   std::optional<CopyTarget> values;
   if (ctx.wants(0)) values.emplace(ctx.output(0));
   std::vector<int64_t> order(static_cast<size_t>(extent));
+  const bool floats = x.dtype() == DType::kF32 && !x.quant() && !how.torch_order && extent <= INT32_MAX;
+  std::vector<uint64_t> line(floats ? order.size() : 0);
+  SortKeys keys;
+  if (!floats) {
+    SMELT_ASSIGN(keys, SortKeys::of(x));
+  }
   for (int64_t o = 0; o < around.outer; ++o)
     for (int64_t i = 0; i < around.inner; ++i) {
       const auto at = [&](int64_t k) { return (o * extent + k) * around.inner + i; };
-      std::iota(order.begin(), order.end(), int64_t{0});
+      if (!floats) std::iota(order.begin(), order.end(), int64_t{0});
       const auto before = [&](int64_t a, int64_t b) {
         const int c = keys.compare(at(a), at(b));
         if (c != 0) return how.descending ? c > 0 : c < 0;
         return !how.torch_order && a < b;
       };
-      if (how.torch_order)
+      if (floats)
+        select_floats(x.data<float>() + at(0), around.inner, keep, how.descending, line, order);
+      else if (how.torch_order)
         select_unstably(order, keep, how.sorted, before);
       else
         std::partial_sort(order.begin(), order.begin() + keep, order.end(), before);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <vector>
 
 #include "support/op_runner.h"
 
@@ -24,6 +25,30 @@ TEST(TopK, TiesAndNan) {
   expect_equal((*out)[1].tensor, {1, 2, 4, 0});
   EXPECT_NE(OpRunner(Op::kTopK, make_attrs<TopKAttrs>()).input(floats({2}, {1, 2})).input(whole(3)).outputs(2).error(),
             "");
+}
+
+// float32 has an order of its own, float64 that of all types.
+TEST(TopK, OrdersFloat32AsFloat64) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const std::vector<double> values{3, -0.0, 0.0, -2, kNan, 3, -kInf, kInf, -2, 1e-40, -1e-40, kNan};
+  for (const bool largest : {false, true})
+    for (const double keep : {1, 5, 6}) {
+      TopKAttrs a;
+      a.axis = 0;
+      a.largest = largest;
+      Tensor indices[2];
+      for (const DType t : {DType::kF32, DType::kF64}) {
+        auto out = OpRunner(Op::kTopK, make_attrs<TopKAttrs>(a))
+                       .input(tensor(t, {6, 2}, values))
+                       .input(whole(keep))
+                       .outputs(2)
+                       .run_all();
+        ASSERT_TRUE(out.ok());
+        indices[t == DType::kF64] = (*out)[1].tensor;
+      }
+      for (int64_t i = 0; i < indices[0].elements(); ++i)
+        EXPECT_EQ(indices[0].data<int64_t>()[i], indices[1].data<int64_t>()[i]) << keep << ' ' << i;
+    }
 }
 
 TEST(Sort, LargeIntegersKeepTheirOrder) {

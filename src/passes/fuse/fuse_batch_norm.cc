@@ -1,20 +1,18 @@
+// Folds what scales and shifts the channels of a product into its weights: batch normalization, layer scale, branches.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "ops/conv/conv.h"
 #include "ops/core/op.h"
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
+#include "ops/shape/shape.h"
+#include "passes/fuse/weighted.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
-namespace {
-
-/// y = scale * x + offset for each channel.
-struct Affine {
-  std::vector<float> scale, offset;
-};
 
 bool is_real(const Tensor& t) { return t.dtype() == DType::kF32 || t.dtype() == DType::kF16; }
 
@@ -24,11 +22,18 @@ std::vector<float> floats(const Tensor& t) {
   return v;
 }
 
-/// Sets `affine` to what a BatchNorm with constant statistics does; false if it is none.
-bool as_affine(const Graph& g, const Node& n, int64_t channels, Affine& affine) {
-  if (n.op != Op::kBatchNorm || n.outputs.size() > 1) return false;
+ValueId add_constant(Pattern& in, DType dtype, const Shape& shape, std::span<const float> values) {
+  Tensor t(dtype, shape);
+  from_floats(values.data(), t);
+  const ValueId id = in.add_value(ValueType::tensor(dtype, shape));
+  in.graph().value(id).constant = std::make_shared<const Tensor>(std::move(t));
+  return id;
+}
+
+std::optional<Affine> constant_batch_norm(const Pattern& in, const Node& n, int64_t channels) {
+  if (n.op != Op::kBatchNorm || n.outputs.size() > 1) return std::nullopt;
   const auto& a = static_cast<const BatchNormAttrs&>(*n.attrs);
-  if (a.training) return false;
+  if (a.training) return std::nullopt;
   std::vector<float> parts[4];
   for (int i = 1; i < 5; ++i) {
     const ValueId id = n.inputs[static_cast<size_t>(i)];
@@ -37,18 +42,21 @@ bool as_affine(const Graph& g, const Node& n, int64_t channels, Affine& affine) 
       part.assign(static_cast<size_t>(channels), i == 1 || i == 4 ? 1.0f : 0.0f);
       continue;
     }
-    const Tensor* t = g.value(id).constant.get();
-    if (!t || t->elements() != channels || !is_real(*t)) return false;
+    const Tensor* t = in.constant(id);
+    if (!t || t->elements() != channels || !is_real(*t)) return std::nullopt;
     part = floats(*t);
   }
+  Affine affine;
   for (int64_t c = 0; c < channels; ++c) {
     const auto i = static_cast<size_t>(c);
     const double s = parts[0][i] / std::sqrt(static_cast<double>(parts[3][i]) + a.epsilon);
     affine.scale.push_back(static_cast<float>(s));
     affine.offset.push_back(static_cast<float>(parts[1][i] - parts[2][i] * s));
   }
-  return true;
+  return affine;
 }
+
+namespace {
 
 /// The output channel of each weight, [outer, channels, inner], of one of `groups` blocks of the outermost dimension.
 struct WeightOrder {
@@ -84,41 +92,192 @@ std::optional<WeightOrder> weight_order(const Graph& g, const Node& n, const Ten
   return WeightOrder{w.dim(1), w.elements() / (w.dim(0) * w.dim(1)), w.dim(0), a.groups};
 }
 
-/// A node with weights that does the work of `before` and the BatchNorm `n` behind it; nullopt if they can't be fused.
-std::optional<Node> fused(Graph& graph, const Node& before, const Node& n) {
-  if (n.op != Op::kBatchNorm || before.inputs.size() < 2 || before.inputs[1] == kNoValue) return std::nullopt;
-  const Tensor* w = graph.value(before.inputs[1]).constant.get();
-  const bool has_bias = before.inputs.size() > 2 && before.inputs[2] != kNoValue;
-  const Tensor* b = has_bias ? graph.value(before.inputs[2]).constant.get() : nullptr;
-  if (!w || !is_real(*w) || (has_bias && !(b && is_real(*b)))) return std::nullopt;
-  const auto order = weight_order(graph, before, *w, static_cast<const BatchNormAttrs&>(*n.attrs).layout);
-  if (!order) return std::nullopt;
-  const int64_t channels = order->channels * order->groups;
-  Affine affine;
-  const bool row = !b || (b->rank() > 0 && b->elements() == channels && b->shape().back() == channels);
-  if (!row || !as_affine(graph, n, channels, affine)) return std::nullopt;
-  std::vector<float> filter = floats(*w), bias = b ? floats(*b) : std::vector<float>(affine.scale.size());
-  for (int64_t i = 0; i < w->elements(); ++i)
-    filter[static_cast<size_t>(i)] *= affine.scale[static_cast<size_t>(order->channel(i))];
-  for (size_t c = 0; c < bias.size(); ++c) bias[c] = bias[c] * affine.scale[c] + affine.offset[c];
-  const auto constant = [&graph, dtype = w->dtype()](const std::vector<float>& values, const Shape& shape) {
-    Tensor t(dtype, shape);
-    from_floats(values.data(), t);
-    return graph.add_value({.name = "",
-                            .type = ValueType::tensor(dtype, shape),
-                            .constant = std::make_shared<const Tensor>(std::move(t))});
+class ChannelFolder {
+ public:
+  explicit ChannelFolder(Graph& graph) : in_(graph), graph_(graph), first_made_(graph.values.size()) {}
+  void run() {
+    for (size_t k = 0; k < graph_.nodes.size(); ++k) {
+      const Node& n = graph_.nodes[k];
+      if (n.outputs.empty() || n.outputs[0] == kNoValue || n.inputs.empty()) continue;
+      if (n.op == Op::kBatchNorm && n.inputs[0] != kNoValue) {
+        const Layout layout = static_cast<const BatchNormAttrs&>(*n.attrs).layout;
+        fold(k, n.inputs[0], layout, [&](int64_t channels) { return constant_batch_norm(in_, n, channels); });
+      } else if (n.op == Op::kBinary && in_.is_f32(n.outputs[0])) {
+        if (auto made = parallel_convolutions(in_, n))
+          in_.replace(k, std::move(*made));
+        else
+          fold_constant(k);
+      }
+    }
+    drop_passing_constants();
+  }
+
+ private:
+  /// Constant factors of more weights than these stay: each would be copied.
+  static constexpr int64_t kMostScaled = 1 << 22;
+
+  /// A node with weights and what it does to them, once it is folded.
+  struct Target {
+    size_t index = 0;
+    WeightOrder order;
+    int64_t first = 0;  ///< of the channels that the affine function is of
+    int64_t channels() const { return order.channels * order.groups; }
   };
-  Node both = before;
-  both.inputs[1] = constant(filter, w->shape());
-  both.inputs.resize(std::max<size_t>(both.inputs.size(), 3), kNoValue);
-  both.inputs[2] = constant(bias, Shape{channels});
-  return both;
-}
+
+  std::optional<Target> target(ValueId id, Layout layout) const {
+    const int k = in_.index_of_producer(id);
+    if (k < 0 || !in_.has_one_use(id)) return std::nullopt;
+    const Node& n = in_.node(k);
+    if (n.inputs.size() < 2 || n.inputs[1] == kNoValue || n.outputs.size() != 1) return std::nullopt;
+    const Tensor* w = in_.constant(n.inputs[1]);
+    const bool has_bias = n.inputs.size() > 2 && n.inputs[2] != kNoValue;
+    const Tensor* b = has_bias ? in_.constant(n.inputs[2]) : nullptr;
+    if (!w || !is_real(*w) || w->quant() || (has_bias && !(b && is_real(*b)))) return std::nullopt;
+    const auto order = weight_order(graph_, n, *w, layout);
+    if (!order) return std::nullopt;
+    const int64_t channels = order->channels * order->groups;
+    if (b && (b->rank() == 0 || b->elements() != channels || b->shape().back() != channels)) return std::nullopt;
+    return Target{static_cast<size_t>(k), *order};
+  }
+
+  /// The nodes with weights that make the channels of a value, joined by a Concat or under another shape. `last`: the
+  /// node between these and the value, or -1.
+  std::vector<Target> targets(ValueId id, Layout layout, int& between) const {
+    between = -1;
+    if (auto one = target(id, layout)) return {*one};
+    const int k = in_.index_of_producer(id);
+    if (k < 0 || !in_.has_one_use(id)) return {};
+    const Node& n = in_.node(k);
+    if (n.outputs.size() != 1) return {};
+    between = k;
+    const Shape& y = in_.type(id).shape;
+    if (n.op == Op::kReshape || n.op == Op::kFlatten) {
+      if (!in_.is_f32(n.inputs[0]) || y.rank() < 2 || !(y.rank() == 2 || layout == Layout::kChannelsLast)) return {};
+      const Shape& x = in_.type(n.inputs[0]).shape;
+      auto one = x.rank() > 1 && x.back() > 0 && x.back() == y.back() ? target(n.inputs[0], Layout::kChannelsLast)
+                                                                      : std::nullopt;
+      return one && in_.node(static_cast<int>(one->index)).op == Op::kMatMul ? std::vector{*one}
+                                                                             : std::vector<Target>{};
+    }
+    if (n.op != Op::kConcat || !in_.is_f32(id)) return {};
+    const int64_t axis = static_cast<const AxisAttrs&>(*n.attrs).axis,
+                  channels = layout == Layout::kChannelsFirst ? 1 : -1;
+    if (axis != channels && axis != channels + (channels < 0 ? y.rank() : -y.rank())) return {};
+    std::vector<Target> all;
+    int64_t first = 0;
+    for (const ValueId part : n.inputs) {
+      auto one = target(part, layout);
+      if (!one) return {};
+      one->first = first;
+      first += one->channels();
+      all.push_back(*one);
+    }
+    return all;
+  }
+
+  /// Folds the affine function of node k, of the channels of x, into the weights that make them.
+  void fold(size_t k, ValueId x, Layout layout, const std::function<std::optional<Affine>(int64_t)>& affine_of,
+            int64_t most = INT64_MAX) {
+    int between = -1;
+    const std::vector<Target> all = targets(x, layout, between);
+    if (all.empty()) return;
+    int64_t channels = 0, weights = 0;
+    for (const Target& t : all) {
+      channels += t.channels();
+      weights += in_.constant(graph_.nodes[t.index].inputs[1])->elements();
+    }
+    const auto affine = weights > most ? std::nullopt : affine_of(channels);
+    if (!affine) return;
+    Node n = graph_.nodes[k];
+    for (const Target& t : all) {
+      Node both = scaled(t, *affine);
+      if (between < 0) {
+        both.outputs = n.outputs;
+        both.origin = both.origin + "+" + n.origin;
+        in_.replace(k, std::move(both));
+        return;
+      }
+      in_.replace(t.index, std::move(both));
+    }
+    Node last = graph_.nodes[static_cast<size_t>(between)];
+    last.outputs = n.outputs;
+    in_.replace(k, std::move(last));
+  }
+
+  Node scaled(const Target& t, const Affine& affine) {
+    Node n = graph_.nodes[t.index];
+    const std::shared_ptr<const Tensor> w = graph_.value(n.inputs[1]).constant;
+    const Tensor* b = n.inputs.size() > 2 ? in_.constant(n.inputs[2]) : nullptr;
+    const float *scale = affine.scale.data() + t.first, *offset = affine.offset.data() + t.first;
+    std::vector<float> bias = b ? floats(*b) : std::vector<float>(static_cast<size_t>(t.channels()));
+    for (size_t c = 0; c < bias.size(); ++c) bias[c] = bias[c] * scale[c] + offset[c];
+    if (std::any_of(scale, scale + t.channels(), [](float s) { return s != 1; })) {
+      std::vector<float> filter = floats(*w);
+      for (int64_t i = 0; i < w->elements(); ++i) filter[static_cast<size_t>(i)] *= scale[t.order.channel(i)];
+      n.inputs[1] = add_constant(in_, w->dtype(), w->shape(), filter);
+    }
+    n.inputs.resize(std::max<size_t>(n.inputs.size(), 3), kNoValue);
+    n.inputs[2] = add_constant(in_, w->dtype(), Shape{t.channels()}, bias);
+    return n;
+  }
+
+  /// The layout of a value whose channels a constant operand has one number for; nullopt for another operand.
+  std::optional<Layout> layout_of(const Tensor& c, ValueId x) const {
+    const int rank = in_.type(x).shape.rank();
+    if (c.dtype() != DType::kF32 || c.quant() || c.elements() < 2 || c.rank() > rank) return std::nullopt;
+    int wide = -1;
+    for (int i = 0; i < c.rank(); ++i) {
+      if (c.dim(i) == 1) continue;
+      if (wide >= 0) return std::nullopt;
+      wide = i + rank - c.rank();
+    }
+    if (wide == rank - 1) return Layout::kChannelsLast;
+    return wide == 1 ? std::optional(Layout::kChannelsFirst) : std::nullopt;
+  }
+
+  /// Folds a Binary with a constant that has one number a channel.
+  void fold_constant(size_t k) {
+    const Node& n = graph_.nodes[k];
+    const auto& a = static_cast<const BinaryAttrs&>(*n.attrs);
+    if (a.act.kind != ActKind::kNone || a.alpha != 1 || n.inputs.size() != 2) return;
+    const bool commutes = a.fn == Binary::kAdd || a.fn == Binary::kMul;
+    if (!commutes && a.fn != Binary::kSub && a.fn != Binary::kDiv) return;
+    for (size_t i = 0; i < (commutes ? 2u : 1u); ++i) {
+      const ValueId x = n.inputs[i];
+      const Tensor* c = in_.constant(n.inputs[1 - i]);
+      if (!c || in_.constant(x) || !in_.is_f32(x)) continue;
+      const auto layout = layout_of(*c, x);
+      if (!layout) continue;
+      const bool factor = a.fn == Binary::kMul || a.fn == Binary::kDiv;
+      const auto affine = [&](int64_t channels) -> std::optional<Affine> {
+        if (c->elements() != channels) return std::nullopt;
+        std::vector<float> values = floats(*c);
+        if (a.fn == Binary::kDiv)
+          for (float& v : values) v = 1 / v;
+        if (a.fn == Binary::kSub)
+          for (float& v : values) v = -v;
+        std::vector<float> other(values.size(), factor ? 0.0f : 1.0f);
+        return factor ? Affine{std::move(values), std::move(other)} : Affine{std::move(other), std::move(values)};
+      };
+      return fold(k, x, *layout, affine, factor ? kMostScaled : INT64_MAX);
+    }
+  }
+
+  /// Frees what was made on the way to other weights.
+  void drop_passing_constants() {
+    remove_dead_nodes(graph_);
+    const std::vector<int> uses = count_uses(graph_);
+    for (size_t i = first_made_; i < uses.size(); ++i)
+      if (uses[i] == 0) graph_.values[i].constant.reset();
+  }
+
+  Pattern in_;
+  Graph& graph_;
+  size_t first_made_;
+};
 
 }  // namespace
 
-void fuse_batch_norm(Graph& graph) {
-  fuse_into_producers(graph, [&](const Node& before, const Node& n) { return fused(graph, before, n); });
-}
+void fuse_batch_norm(Graph& graph) { ChannelFolder(graph).run(); }
 
 }  // namespace smelt

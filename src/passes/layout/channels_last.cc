@@ -225,6 +225,7 @@ class ChannelsLast {
     if (n.op == Op::kConcat) return concat(n);
     if (!permutable(n.inputs[0])) return false;
     if (n.op == Op::kConv || n.op == Op::kConvTranspose || n.op == Op::kConvInteger) return conv(n);
+    if (n.op == Op::kReshape || n.op == Op::kSqueeze || n.op == Op::kUnsqueeze) return reshape(n);
     if (!has_last(n.inputs[0])) return false;
     if (op_info(n.op).flags & kAnyLayout) return !needs_channels_first(n) && relayout(n);
     const int r = rank(n.inputs[0]);
@@ -286,6 +287,53 @@ class ChannelsLast {
         (!one_element(given(n, 2) ? n.inputs[2] : kNoValue) || (given(n, 3) && !constant(n, 3))))
       return false;
     return (n.op != Op::kConvTranspose || !given(n, 3)) && relayout(n);
+  }
+
+  /// The channels-last form that a value has, or that it is a Transpose of; kNoValue if it is neither.
+  ValueId existing_last(ValueId id) const {
+    if (has_last(id)) return last_[static_cast<size_t>(id)];
+    const int p = producer_[static_cast<size_t>(id)];
+    if (p < 0) return kNoValue;
+    const Node& before = g_.nodes[static_cast<size_t>(p)];
+    const bool turns = before.op == Op::kTranspose && before.inputs.size() == 1 &&
+                       static_cast<const TransposeAttrs&>(*before.attrs).perm == to_first_perm(rank(id));
+    return turns ? before.inputs[0] : kNoValue;
+  }
+  /// The target of a Reshape [n, spatial, c] that does in channels-last form what `n` does, which changes the spatial
+  /// dimensions alone: pixels of an image become a row of tokens, or the other way. Empty for another node.
+  std::vector<int64_t> channels_last_target(const Node& n) const {
+    const Shape &from = type(n.inputs[0]).shape, &to = type(n.outputs[0]).shape;
+    if (from[1] < 1 || from[1] != to[1]) return {};
+    const Tensor* given = n.op == Op::kReshape ? constant(n, 1) : nullptr;
+    const bool copies = given && given->elements() > 0 && get_int(*given, 0) == 0 &&
+                        !static_cast<const ReshapeAttrs&>(*n.attrs).allow_zero;
+    if (!copies && (from[0] < 1 || from[0] != to[0])) return {};
+    std::vector<int64_t> target{0};  // 0 keeps the batch dimension, which a caller may change
+    for (int i = 2; i < to.rank(); ++i) {
+      if (to[i] == 0) return {};
+      target.push_back(to[i] < 0 ? -1 : to[i]);
+    }
+    if (std::count(target.begin(), target.end(), -1) > 1) return {};
+    target.push_back(to[1]);
+    return target;
+  }
+  bool reshape(const Node& n) {
+    const ValueId x = n.inputs[0], y = n.outputs[0];
+    if (!permutable(y) || type(x).quant || type(y).quant) return false;
+    const ValueId from = existing_last(x);
+    std::vector<int64_t> target = from == kNoValue ? std::vector<int64_t>{} : channels_last_target(n);
+    if (target.empty()) return false;
+    Node m = n;
+    m.op = Op::kReshape;
+    m.attrs = make_attrs<ReshapeAttrs>([] {
+      ReshapeAttrs attrs;
+      attrs.allow_zero = false;
+      return attrs;
+    }());
+    m.inputs = {from, integers(target)};
+    m.outputs = {output_last(y)};
+    emit(std::move(m));
+    return true;
   }
 
   /// Rewrites a node whose input 3 lists axes; absent, they are 0 to `count` - 1.

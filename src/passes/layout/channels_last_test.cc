@@ -41,6 +41,43 @@ int64_t last_dimension_of_resize(int64_t height, int64_t width, bool read) {
   return -1;
 }
 
+/// Tokens [1, 30, 8] through a depthwise convolution of an image of 6 x 5 pixels.
+ValueId convolved_tokens(test::Forms& f, ValueId tokens, bool by_squeeze) {
+  ConvAttrs conv;
+  conv.layout = Layout::kChannelsFirst;
+  conv.groups = 8;
+  conv.pads = by_squeeze ? std::vector<int64_t>{0, 1, 0, 1} : std::vector<int64_t>{1, 1, 1, 1};
+  const ValueId turned = f.transpose(tokens, {0, 2, 1});
+  const ValueId image = by_squeeze ? f.op(Op::kUnsqueeze, make_attrs<NoAttrs>(), {turned, f.b.i64({2})})
+                                   : f.reshape(turned, {0, 8, 6, 5});
+  const ValueId y = f.op(Op::kConv, make_attrs<ConvAttrs>(conv), {image, f.weights({8, 1, by_squeeze ? 1 : 3, 3})});
+  const ValueId row =
+      by_squeeze ? f.op(Op::kSqueeze, make_attrs<NoAttrs>(), {y, f.b.i64({2})}) : f.reshape(y, {0, 8, -1});
+  return f.transpose(row, {0, 2, 1});
+}
+
+TEST(ChannelsLast, TokensBecomeAnImageWithoutATranspose) {
+  for (const bool by_squeeze : {false, true}) {
+    auto module = std::make_shared<Module>();
+    module->format = "test";
+    module->graphs.resize(1);
+    module->methods.push_back({"main", 0});
+    test::Forms f{Builder(*module, 0)};
+    const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, Shape{1, 30, 8}));
+    Graph& graph = module->graphs[0];
+    graph.outputs = {convolved_tokens(f, x, by_squeeze)};
+    const Tensor in = test::random_tensor(DType::kF32, {1, 30, 8}, -1, 1, 1);
+    const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), in));
+    channels_last(graph);
+    EXPECT_TRUE(verify(*module).ok());
+    test::expect_near(test::run_on_reference(module, in), before, 1e-6, 1e-6);
+    for (const Node& n : graph.nodes) {
+      if (n.op != Op::kTranspose) continue;
+      EXPECT_EQ(static_cast<const TransposeAttrs&>(*n.attrs).perm, (std::vector<int64_t>{0, 1, 2}));
+    }
+  }
+}
+
 TEST(ChannelsLast, AnImageThatGrowsIntoTheOutputIsTransposedBefore) {
   EXPECT_EQ(last_dimension_of_resize(12, 20, false), 20);
   EXPECT_EQ(last_dimension_of_resize(3, 2, false), 8);  // a smaller one behind

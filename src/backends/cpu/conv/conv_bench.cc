@@ -18,13 +18,14 @@ struct ConvSize {
   bool depthwise() const { return groups > 1; }
 };
 const ConvSize kSizes[] = {
-    {"mbv2_first", 224, 3, 32, 3, 2, 1},       {"mbv2_expand_112", 112, 16, 96, 1, 1, 1},
-    {"mbv2_project_56", 56, 144, 24, 1, 1, 1}, {"mbv2_expand_14", 14, 64, 384, 1, 1, 1},
-    {"mbv2_project_7", 7, 960, 160, 1, 1, 1},  {"mbv2_last", 7, 320, 1280, 1, 1, 1},
-    {"mbv2_dw_112", 112, 32, 32, 3, 1, 32},    {"mbv2_dw_112_s2", 112, 96, 96, 3, 2, 96},
-    {"mbv2_dw_14", 14, 576, 576, 3, 1, 576},   {"mbv2_dw_7", 7, 960, 960, 3, 1, 960},
-    {"resnet50_first", 224, 3, 64, 7, 2, 1},   {"resnet50_56", 56, 64, 64, 3, 1, 1},
-    {"resnet50_14", 14, 256, 256, 3, 1, 1},    {"resnet50_7", 7, 512, 512, 3, 1, 1},
+    {"mbv2_first", 224, 3, 32, 3, 2, 1},         {"mbv2_expand_112", 112, 16, 96, 1, 1, 1},
+    {"mbv2_project_56", 56, 144, 24, 1, 1, 1},   {"mbv2_expand_14", 14, 64, 384, 1, 1, 1},
+    {"mbv2_project_7", 7, 960, 160, 1, 1, 1},    {"mbv2_last", 7, 320, 1280, 1, 1, 1},
+    {"mbv2_dw_112", 112, 32, 32, 3, 1, 32},      {"mbv2_dw_112_s2", 112, 96, 96, 3, 2, 96},
+    {"mbv2_dw_14", 14, 576, 576, 3, 1, 576},     {"mbv2_dw_7", 7, 960, 960, 3, 1, 960},
+    {"resnet50_first", 224, 3, 64, 7, 2, 1},     {"resnet50_56", 56, 64, 64, 3, 1, 1},
+    {"resnet50_14", 14, 256, 256, 3, 1, 1},      {"resnet50_7", 7, 512, 512, 3, 1, 1},
+    {"convnext_dw_28", 28, 192, 192, 7, 1, 192},
 };
 const ConvSize kDense{"dense", 28, 128, 128, 3, 1, 1}, kDepthwise{"depthwise", 28, 128, 128, 3, 1, 128},
     kTwoFilters{"depthwise_two_filters", 28, 64, 128, 3, 1, 64}, kGroups{"regnet_28", 28, 104, 104, 3, 1, 13},
@@ -147,6 +148,18 @@ OpCase transposed_case(DType dtype, bool dynamic_quant = false) {
   return c;
 }
 
+/// A convolution 3x3x3 of 8 slices.
+OpCase volume_case() {
+  ConvAttrs a;
+  a.pads = {1, 1, 1, 1, 1, 1};
+  a.layout = Layout::kChannelsLast;
+  return {"r3d_56",
+          Op::kConv,
+          make_attrs<ConvAttrs>(a),
+          {f32({1, 8, 56, 56, 64}), random_tensor(DType::kF32, {64, 64, 3, 3, 3}, -1, 1, 2), f32({64})},
+          {1, 2}};
+}
+
 }  // namespace
 
 SMELT_BENCH_CASES(conv) {
@@ -165,6 +178,7 @@ SMELT_BENCH_CASES(conv) {
   cases.add(integer_case(kTwoFilters, Layout::kChannelsLast, DType::kI8), kTwoFilters.operations());
   for (const ConvSize& s : {kGroups, kGroupsOfFour})
     cases.add(float_case(s, Layout::kChannelsLast, DType::kF32), s.operations());
+  cases.add(volume_case(), 2.0 * 8 * 56 * 56 * 64 * 64 * 27);
   cases.add(per_image_case(kDense), kDense.operations());
   cases.add(integer_case(kDense, Layout::kChannelsLast, DType::kI16), kDense.operations());
   for (const DType dtype : {DType::kF32, DType::kI8, DType::kI16, DType::kF16})

@@ -133,6 +133,11 @@ const ConvRow kDepthwise[] = {
     {1, 5, 3, 3, 5, 3, 3, 1, 1, 5, 5},
     {1, 6, 70, 71, 6, 7, 7, 1, 1, 3, 6},
     {1, 4, 6, 6, 4, 1, 1, 2, 1, 0, 4},
+    // Wide windows: whole ones between those that reach over either border.
+    {1, 37, 9, 26, 37, 7, 7, 1, 1, 3, 37, ActKind::kRelu},
+    {2, 16, 8, 41, 16, 3, 9, 2, 1, 4, 16},
+    {1, 19, 5, 29, 19, 1, 11, 1, 1, 5, 19},
+    {1, 20, 25, 30, 20, 7, 7, 1, 3, 9, 20, ActKind::kRelu6},
 };
 
 TEST(ConvF32, DepthwiseChannelsLast) {

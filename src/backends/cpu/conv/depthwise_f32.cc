@@ -86,16 +86,54 @@ constexpr int kMostPixels = 6;
 constexpr int kMostPixels = 4;
 #endif
 
-template <class Part>
-HWY_INLINE void one_pixel(Part part, const float* x, int64_t line, int64_t column, const float* w, int64_t w_stride,
-                          const float* bias, int64_t ky0, int64_t ky1, int64_t kx0, int64_t kx1, int64_t kernel_w,
-                          float* y, float lo, float hi) {
+/// Windows of any width, stride and dilation: taps of one output pixel are `tap` columns apart, first taps of
+/// neighbouring ones `step` columns.
+struct Windows {
+  int64_t line, pixel, width, tap, step;
+};
+
+/// As pixels(). kWhole: all columns of the windows lie inside the image.
+template <int PX, bool kWhole, class Part>
+HWY_INLINE void wide_pixels(Part part, const float* x, const Windows& g, const DepthwiseFilter& f, int64_t c,
+                            const Inside& inside, float* y) {
   const auto d = part.d;
-  auto acc = hn::LoadU(d, bias);
-  for (int64_t ky = ky0; ky < ky1; ++ky)
-    for (int64_t kx = kx0; kx < kx1; ++kx)
-      acc = hn::MulAdd(part.load(x + ky * line + kx * column), hn::LoadU(d, w + (ky * kernel_w + kx) * w_stride), acc);
-  part.store(hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), acc)), y);
+  using V = hn::Vec<decltype(part.d)>;
+  V acc[PX];
+#pragma GCC unroll 6
+  for (int p = 0; p < PX; ++p) acc[p] = hn::LoadU(d, f.bias + c);
+  for (int64_t ky = inside.ky0; ky < inside.ky1; ++ky) {
+    const float* row = x + c + ky * g.line;
+    const float* taps = f.taps + c + ky * g.width * f.stride;
+    for (int64_t k = 0; k < g.width; ++k, taps += f.stride) {
+      const V w = hn::LoadU(d, taps);
+      const int64_t first = k * g.tap;
+#pragma GCC unroll 6
+      for (int p = 0; p < PX; ++p) {
+        const int64_t column = first + p * g.step;
+        if (kWhole || (column >= inside.x0 && column < inside.x1))
+          acc[p] = hn::MulAdd(part.load(row + column * g.pixel), w, acc[p]);
+      }
+    }
+  }
+  y += c;
+#pragma GCC unroll 6
+  for (int p = 0; p < PX; ++p)
+    part.store(hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[p])), y + p * g.pixel);
+}
+
+/// As pixels_of_channels().
+template <int PX, class Part>
+void wide_pixels_of_channels(Part part, int64_t count, const float* x, const Windows& g, const DepthwiseFilter& f,
+                             int64_t c0, int64_t c1, const Inside& inside, float* y) {
+  if constexpr (PX > 1)
+    if (count < PX) return wide_pixels_of_channels<PX - 1>(part, count, x, g, f, c0, c1, inside, y);
+  const bool whole = inside.x0 <= 0 && (PX - 1) * g.step + (g.width - 1) * g.tap < inside.x1;
+  for (int64_t c = c0; c < c1; c += static_cast<int64_t>(hn::Lanes(part.d))) {
+    if (whole)
+      wide_pixels<PX, true>(part, x, g, f, c, inside, y);
+    else
+      wide_pixels<PX, false>(part, x, g, f, c, inside, y);
+  }
 }
 
 /// Taps of a window, `dilation` apart, that lie in front of `distance`.
@@ -107,19 +145,18 @@ HWY_INLINE int64_t taps_before(int64_t distance, int64_t dilation) {
 template <class Part>
 void channels(Part part, const ConvShape& g, const float* image, const DepthwiseFilter& f, int64_t oy, int64_t c0,
               int64_t c1, float* y_row) {
-  const auto lanes = static_cast<int64_t>(hn::Lanes(part.d));
   const int64_t pixel = g.all_in(), line = g.in[2] * pixel * g.dilation[1], s = g.stride[2], kw = g.kernel[2];
   const int64_t y0 = oy * g.stride[1] - g.pad[1], dx = g.dilation[2];
   const int64_t ky0 = std::clamp<int64_t>(taps_before(-y0, g.dilation[1]), 0, g.kernel[1]);
   const int64_t ky1 =
       y0 >= g.in[1] ? ky0 : std::clamp<int64_t>(taps_before(g.in[1] - y0, g.dilation[1]), ky0, g.kernel[1]);
   const float* base = image + y0 * g.in[2] * pixel;
+  const int64_t tiles = (g.out[2] + kMostPixels - 1) / kMostPixels, most = (g.out[2] + tiles - 1) / tiles;
   if (dx == 1 && (kw == 3 || kw == 5) && s <= 2) {
     const auto row =
         kw == 3  ? s == 1 ? pixels_of_channels<kMostPixels, 3, 1, Part> : pixels_of_channels<kMostPixels, 3, 2, Part>
          : s == 1 ? pixels_of_channels<kMostPixels, 5, 1, Part>
                  : pixels_of_channels<kMostPixels, 5, 2, Part>;
-    const int64_t tiles = (g.out[2] + kMostPixels - 1) / kMostPixels, most = (g.out[2] + tiles - 1) / tiles;
     for (int64_t ox = 0; ox < g.out[2]; ox += most) {
       const int64_t x0 = ox * s - g.pad[2];
       row(part, std::min(most, g.out[2] - ox), base + x0 * pixel, line, pixel, f, c0, c1, {ky0, ky1, -x0, g.in[2] - x0},
@@ -127,13 +164,11 @@ void channels(Part part, const ConvShape& g, const float* image, const Depthwise
     }
     return;
   }
-  for (int64_t ox = 0; ox < g.out[2]; ++ox) {
+  const Windows windows{line, pixel, kw, dx, s};
+  for (int64_t ox = 0; ox < g.out[2]; ox += most) {
     const int64_t x0 = ox * s - g.pad[2];
-    const int64_t kx0 = std::clamp<int64_t>(taps_before(-x0, dx), 0, kw);
-    const int64_t kx1 = x0 >= g.in[2] ? kx0 : std::clamp<int64_t>(taps_before(g.in[2] - x0, dx), kx0, kw);
-    for (int64_t c = c0; c < c1; c += lanes)
-      one_pixel(part, base + x0 * pixel + c, line, pixel * dx, f.taps + c, f.stride, f.bias + c, ky0, ky1, kx0, kx1, kw,
-                y_row + ox * pixel + c, f.lo, f.hi);
+    wide_pixels_of_channels<kMostPixels>(part, std::min(most, g.out[2] - ox), base + x0 * pixel, windows, f, c0, c1,
+                                         {ky0, ky1, -x0, g.in[2] - x0}, y_row + ox * pixel);
   }
 }
 

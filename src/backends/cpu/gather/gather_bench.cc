@@ -8,6 +8,12 @@ SMELT_BENCH_CASES(gather) {
   Tensor tokens = random_tensor(DType::kI64, {128}, 0, 29999, 2);
   OpCase c{"gather/embedding", Op::kGather, make_attrs<GatherAttrs>(), {f32({30000, 256}), tokens}, {0}};
   cases.add(c, 128 * 256);
+  GatherAttrs last;
+  last.axis = -1;
+  cases.add({"gather_elements/relative_positions",
+             Op::kGatherElements,
+             make_attrs<GatherAttrs>(last),
+             {f32({12, 128, 256}), random_tensor(DType::kI64, {12, 128, 128}, 0, 255, 2)}});
   const Tensor tuples = random_tensor(DType::kI64, {16, 4, 33, 3}, 0, 15, 2);
   cases.add({"scatter_nd/elements",
              Op::kScatterND,

@@ -19,6 +19,7 @@ SMELT_BENCH_CASES(reduce) {
   };
   const Shape image{1, 7, 7, 1280};
   reduce(Reduction::kMean, f32(image), {1, 2});
+  reduce(Reduction::kL2, f32(image), {1, 2});
   reduce(Reduction::kMax, f32({128, 768}), {1});
   reduce(Reduction::kMean, random_tensor(DType::kF16, image, -2, 2, 1), {1, 2});
   reduce(Reduction::kMean, random_quantized(DType::kI8, image, 0.05f, -10, 1), {1, 2},

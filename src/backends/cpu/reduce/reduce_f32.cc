@@ -2,18 +2,58 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/reduce/reduce_f32.cc"
+#include <hwy/foreach_target.h>
+#include "backends/cpu/core/highway.h"
+
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
+#include "backends/cpu/core/vectors-inl.h"
 #include "backends/cpu/reduce/reduce_view.h"
 
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// y[i] = sum over t < count of taps[t][i]^2, or its root.
+void sum_square_taps(const float* const* taps, int64_t count, int64_t n, bool root, float* y) {
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    auto sum = hn::Zero(part.d), other = sum;
+    int64_t t = 0;
+    for (; t + 2 <= count; t += 2) {
+      const auto a = part.load(taps[t] + i), b = part.load(taps[t + 1] + i);
+      sum = hn::MulAdd(a, a, sum);
+      other = hn::MulAdd(b, b, other);
+    }
+    for (; t < count; ++t) {
+      const auto a = part.load(taps[t] + i);
+      sum = hn::MulAdd(a, a, sum);
+    }
+    sum = hn::Add(sum, other);
+    part.store(root ? hn::Sqrt(sum) : sum, y + i);
+  });
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace smelt {
 namespace {
 
 /// [outer, count, inner] -> [outer, inner].
 class ReduceF32 final : public Kernel {
  public:
-  ReduceF32(int64_t outer, int64_t count, int64_t inner, Reduction fn, int64_t threads, const VectorOps& ops)
-      : outer_(outer), count_(count), inner_(inner), fn_(fn), threads_(threads), ops_(ops) {}
+  ReduceF32(const ReduceView& v, Reduction fn, int64_t threads, Isa isa)
+      : outer_(v.outer),
+        count_(v.count),
+        inner_(v.inner),
+        fn_(fn),
+        threads_(threads),
+        ops_(vector_ops(isa)),
+        squares_(SMELT_FOR_LEVEL(isa, sum_square_taps)) {}
   size_t scratch_bytes() const override {
     return inner_ == 1 ? 0 : static_cast<size_t>(threads_ * count_) * sizeof(float*);
   }
@@ -39,6 +79,10 @@ class ReduceF32 final : public Kernel {
         const float** taps = scratch + slot * count_;
         for (int64_t i = outer_ * slot / slots; i < outer_ * (slot + 1) / slots; ++i) {
           for (int64_t t = 0; t < count_; ++t) taps[t] = x + (i * count_ + t) * inner_;
+          if (fn_ == Reduction::kSumSquare || fn_ == Reduction::kL2) {
+            squares_(taps, count_, inner_, fn_ == Reduction::kL2, y + i * inner_);
+            continue;
+          }
           (fn_ == Reduction::kMax ? ops_.max_taps : ops_.sum_taps)(taps, count_, inner_, y + i * inner_);
           if (fn_ == Reduction::kMean)
             ops_.scale_clamp(y + i * inner_, inner_, static_cast<float>(1 / divisor), -inf, inf);
@@ -66,6 +110,7 @@ class ReduceF32 final : public Kernel {
   Reduction fn_;
   int64_t threads_;
   const VectorOps& ops_;
+  void (*squares_)(const float* const*, int64_t, int64_t, bool, float*);
 };
 
 }  // namespace
@@ -77,9 +122,9 @@ class ReduceF32 final : public Kernel {
     return nullptr;
   if (attrs.accumulate != DType::kInvalid && attrs.accumulate != DType::kF32) return nullptr;
   const auto v = reduce_view(spec);
-  if (!v || (squares && v->inner != 1)) return nullptr;
-  return std::make_unique<ReduceF32>(v->outer, v->count, v->inner, attrs.fn, std::max(spec.threads, 1),
-                                     vector_ops(spec.isa));
+  if (!v) return nullptr;
+  return std::make_unique<ReduceF32>(*v, attrs.fn, std::max(spec.threads, 1), spec.isa);
 }
 
 }  // namespace smelt
+#endif

@@ -17,7 +17,7 @@ TEST(ReduceF32, SumsOfSquaresAndTheirRoots) {
 
 TEST(ReduceF32, FunctionsAndAxes) {
   const std::vector<int64_t> lists[] = {{1, 2}, {-1}, {0}, {0, 1, 2, 3}, {2}, {0, 2}};
-  for (Reduction fn : {Reduction::kSum, Reduction::kMean, Reduction::kMax})
+  for (Reduction fn : {Reduction::kSum, Reduction::kMean, Reduction::kMax, Reduction::kSumSquare, Reduction::kL2})
     for (const auto& axes : lists)
       for (bool keep : {false, true}) {
         auto attrs = std::make_shared<ReduceAttrs>();

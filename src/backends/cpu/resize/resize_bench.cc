@@ -16,6 +16,10 @@ SMELT_BENCH_CASES(resize) {
                  {random_tensor(t, {1, 28, 28, 64}, -2, 2, 1), Tensor(), Tensor(), i64({1, 56, 56, 64})},
                  {3}});
     }
+  cases.add({"grid_28",
+             Op::kGridSample,
+             make_attrs<GridSampleAttrs>(),
+             {f32({1, 64, 28, 28}), random_tensor(DType::kF32, {1, 28, 28, 2}, -1, 1, 2)}});
   ResizeAttrs bytes;
   bytes.mode = ResizeAttrs::Mode::kLinear;
   cases.add({"bytes_28_to_56",

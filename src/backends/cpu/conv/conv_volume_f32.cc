@@ -1,0 +1,201 @@
+// Convolutions of volumes by a kernel for images: the slices that a window reaches into are one image, their channels
+// beside each other.
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "backends/cpu/conv/filter_key.h"
+#include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/epilogue.h"
+#include "backends/cpu/core/inner_context.h"
+#include "backends/cpu/core/kernel.h"
+#include "ops/conv/conv_shape.h"
+
+namespace smelt {
+namespace {
+
+/// Slices of a window, [first, last) of its depth.
+struct Reach {
+  int64_t first = 0, last = 0;
+  int64_t count() const { return last - first; }
+  auto operator<=>(const Reach&) const = default;
+};
+
+struct VolumeFilterKey {
+  FilterKey filter;
+  Reach reach;
+  auto operator<=>(const VolumeFilterKey&) const = default;
+};
+
+/// Channel c of slice k becomes channel c * slices + k of `pixels` pixels. from: of each slice; nullptr: zeros.
+void interleave(std::span<const float* const> from, int64_t pixels, int64_t channels, float* to) {
+  const auto slices = static_cast<int64_t>(from.size());
+  for (int64_t k = 0; k < slices; ++k) {
+    const float* x = from[static_cast<size_t>(k)];
+    float* y = to + k;
+    for (int64_t i = 0; i < pixels * channels; ++i, y += slices) *y = x ? x[i] : 0;
+  }
+}
+
+/// The slices of the window of output slice z that lie inside the volume.
+Reach reach_of(const ConvShape& g, int64_t z) {
+  const int64_t first = z * g.stride[0] - g.pad[0];
+  Reach r{std::clamp<int64_t>(-first, 0, g.kernel[0]), 0};
+  r.last = std::clamp<int64_t>(g.in[0] - first, r.first, g.kernel[0]);
+  return r;
+}
+
+/// A convolution of the image of one output slice.
+struct ImageConv {
+  Reach reach;
+  Packed filter;  ///< that the kernel was made of, unless it is the node's own
+  std::unique_ptr<Kernel> kernel;
+};
+
+class ConvVolumeF32 final : public Kernel {
+ public:
+  ConvVolumeF32(const ConvShape& g, const KernelSpec& spec, std::vector<ImageConv> convs, std::vector<size_t> of_slice)
+      : g_(g), act_(spec.attrs<ConvAttrs>().act), convs_(std::move(convs)), of_slice_(std::move(of_slice)) {
+    bool padding_alone = false;
+    for (int64_t z = 0; z < g.out[0]; ++z) padding_alone = padding_alone || reach_of(g, z).count() == 0;
+    for (const ImageConv& c : convs_) {
+      inner_bytes_ = std::max(inner_bytes_, c.kernel->scratch_bytes());
+      if (c.reach.count() > 1 || padding_alone)
+        image_bytes_ = std::max(image_bytes_, static_cast<size_t>(padded_bytes(plane_in() * c.reach.count() * 4)));
+    }
+  }
+  bool take_epilogue(const EpilogueF32& epilogue) override { return clamps(act_) && epilogue_.take(epilogue); }
+  size_t scratch_bytes() const override { return image_bytes_ + inner_bytes_; }
+  Status run(KernelContext& ctx) const override {
+    auto* scratch = static_cast<char*>(ctx.scratch(scratch_bytes()));
+    if (!scratch && scratch_bytes() > 0) return Error(ErrorCode::kLimit, "no memory for the slices of a convolution");
+    const EpilogueRun epilogue(epilogue_, ctx);
+    const auto* x = ctx.input(0).data<float>();
+    auto* y = ctx.output(0).data<float>();
+    for (int64_t at = 0; at < g_.batch * g_.out[0]; ++at) {
+      const ImageConv& conv = convs_[of_slice_[static_cast<size_t>(at % g_.out[0])]];
+      const float* image = slice(x, at, conv.reach.first);
+      if (conv.reach.count() > 1 || !image) {
+        std::array<const float*, kMostDepth> from{};
+        for (int64_t k = 0; k < conv.reach.count(); ++k)
+          from[static_cast<size_t>(k)] = slice(x, at, conv.reach.first + k);
+        auto* joined = reinterpret_cast<float*>(scratch);
+        const auto n = static_cast<size_t>(conv.reach.count());
+        const int64_t channels = g_.all_in();
+        ctx.threads().parallel_for(g_.in[1] * g_.in[2], 1024, [&](int64_t begin, int64_t end) {
+          std::array<const float*, kMostDepth> part = from;
+          for (const float*& p : part)
+            if (p) p += begin * channels;
+          interleave({part.data(), n}, end - begin, channels, joined + begin * channels * static_cast<int64_t>(n));
+        });
+        image = joined;
+      }
+      std::array<Datum, 3> inputs;
+      inputs[0] = Tensor::view(DType::kF32, {1, g_.in[1], g_.in[2], g_.all_in() * conv.reach.count()}, image, nullptr);
+      float* to = y + at * g_.out[1] * g_.out[2] * g_.all_out();
+      Tensor out = Tensor::view(DType::kF32, {1, g_.out[1], g_.out[2], g_.all_out()}, to, nullptr);
+      InnerContext inner(ctx, inputs, out, scratch + image_bytes_);
+      SMELT_TRY(conv.kernel->run(inner));
+      if (epilogue) epilogue(to, g_.out[1] * g_.out[2], g_.all_out(), g_.all_out());
+    }
+    return Ok();
+  }
+
+  static constexpr int64_t kMostDepth = 8;
+
+ private:
+  int64_t plane_in() const { return g_.in[1] * g_.in[2] * g_.all_in(); }
+  /// Slice k of the window of output slice `at`, counted over all volumes; nullptr: it lies in the padding.
+  const float* slice(const float* x, int64_t at, int64_t k) const {
+    const int64_t z = at % g_.out[0] * g_.stride[0] - g_.pad[0] + k;
+    return z >= 0 && z < g_.in[0] ? x + (at / g_.out[0] * g_.in[0] + z) * plane_in() : nullptr;
+  }
+
+  ConvShape g_;
+  Activation act_;
+  EpilogueF32 epilogue_;
+  std::vector<ImageConv> convs_;
+  std::vector<size_t> of_slice_;  ///< which of convs_ gives an output slice
+  size_t image_bytes_ = 0, inner_bytes_ = 0;
+};
+
+/// Which slices each output slice's convolution reads: those inside the volume where many output slices have the same,
+/// else all of the window.
+std::vector<Reach> reaches(const ConvShape& g) {
+  std::vector<Reach> all;
+  for (int64_t z = 0; z < g.out[0]; ++z) all.push_back(reach_of(g, z));
+  const std::vector<Reach> inside = all;
+  for (Reach& r : all) {
+    const auto same = std::count(inside.begin(), inside.end(), r);
+    if (r.count() == 0 || same * 4 < g.out[0]) r = {0, g.kernel[0]};
+  }
+  return all;
+}
+
+/// Filters [o, c * slices + k, spatial] of the slices of `reach` of each window.
+Packed sliced_filter(const KernelSpec& spec, const ConvShape& g, const Reach& reach) {
+  const Tensor& filter = *spec.constant(1);
+  return spec.packs.get(VolumeFilterKey{{g, filter, nullptr}, reach}, [&] {
+    const int64_t area = g.kernel[1] * g.kernel[2], rows = g.all_out() * g.c_in;
+    auto sliced = std::make_shared<AlignedBuffer>(static_cast<size_t>(rows * reach.count() * area) * sizeof(float));
+    const float* from = filter.data<float>();
+    float* to = sliced->data<float>();
+    for (int64_t row = 0; row < rows; ++row)
+      to = std::copy_n(from + (row * g.kernel[0] + reach.first) * area, reach.count() * area, to);
+    return sliced;
+  });
+}
+
+std::optional<ImageConv> image_conv(const KernelSpec& spec, const ConvShape& g, const Reach& reach) {
+  ConvAttrs attrs = spec.attrs<ConvAttrs>();
+  attrs.strides = {g.stride[1], g.stride[2]};
+  attrs.dilations = {g.dilation[1], g.dilation[2]};
+  const auto end = [&](int i) {
+    return (g.out[i] - 1) * g.stride[i] + (g.kernel[i] - 1) * g.dilation[i] + 1 - g.in[i] - g.pad[i];
+  };
+  attrs.pads = {g.pad[1], g.pad[2], std::max<int64_t>(end(1), 0), std::max<int64_t>(end(2), 0)};
+  attrs.auto_pad = AutoPad::kExplicit;
+  Node node = spec.node;
+  node.attrs = make_attrs<ConvAttrs>(attrs);
+  const int64_t channels = g.all_in() * reach.count();
+  const Shape filter{g.all_out(), channels, g.kernel[1], g.kernel[2]};
+  ImageConv conv{.reach = reach};
+  if (reach.count() < g.kernel[0]) conv.filter = sliced_filter(spec, g, reach);
+  const Tensor weights = conv.filter ? Tensor::view(DType::kF32, filter, conv.filter->data<float>(), nullptr)
+                                     : spec.constant(1)->reshaped(filter);
+  const std::vector<ValueType> inputs{ValueType::tensor(DType::kF32, Shape{1, g.in[1], g.in[2], channels}),
+                                      ValueType::tensor(DType::kF32, filter),
+                                      spec.has(2) ? spec.inputs[2] : ValueType{}};
+  const std::vector<const Tensor*> constants{nullptr, &weights, spec.constant(2)};
+  const std::vector<ValueType> outputs{ValueType::tensor(DType::kF32, Shape{1, g.out[1], g.out[2], g.all_out()})};
+  const KernelInfo* chosen = nullptr;
+  conv.kernel =
+      make_kernel({{node, inputs, constants, outputs}, spec.isa, spec.threads, spec.packs, spec.why}, &chosen);
+  if (!conv.kernel || !std::string_view(chosen->name).starts_with("conv_winograd")) return std::nullopt;
+  return conv;
+}
+
+}  // namespace
+
+[[gnu::cold]] std::unique_ptr<Kernel> make_conv_volume_f32(const KernelSpec& spec) {
+  const auto g = ConvShape::make(spec);
+  if (!g || g->planar() || g->groups != 1 || g->dilation[0] != 1 || spec.inputs[0].shape.rank() != 5 ||
+      g->kernel[0] > ConvVolumeF32::kMostDepth || spec.outputs[0].shape.elements() == 0 || spec.inputs.size() > 3 ||
+      spec.attrs<ConvAttrs>().filter != FilterLayout::kOIS)
+    return nullptr;
+  std::vector<ImageConv> convs;
+  std::vector<size_t> of_slice;
+  for (const Reach& reach : reaches(*g)) {
+    auto at = std::find_if(convs.begin(), convs.end(), [&](const ImageConv& c) { return c.reach == reach; });
+    if (at == convs.end()) {
+      auto conv = image_conv(spec, *g, reach);
+      if (!conv) return spec.refuse("its slices are convolved directly");
+      at = convs.insert(convs.end(), std::move(*conv));
+    }
+    of_slice.push_back(static_cast<size_t>(at - convs.begin()));
+  }
+  return std::make_unique<ConvVolumeF32>(*g, spec, std::move(convs), std::move(of_slice));
+}
+
+}  // namespace smelt

@@ -1,0 +1,58 @@
+#include <cstdlib>
+
+#include "ops/conv/conv.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::test;
+
+struct VolumeRow {
+  Shape image;  ///< [n, d, h, w, c]
+  int64_t c_out, depth, stride, pad;
+  ActKind act = ActKind::kNone;
+  bool bias = true;
+};
+
+OpCase volume_case(const VolumeRow& r, FilterLayout filter = FilterLayout::kOIS) {
+  auto a = std::make_shared<ConvAttrs>();
+  a->strides = {r.stride, 1, 1};
+  a->pads = {r.pad, 1, 1, r.pad, 1, 1};
+  a->layout = Layout::kChannelsLast;
+  a->filter = filter;
+  a->act.kind = r.act;
+  const int64_t c = r.image[4];
+  const Shape w = filter == FilterLayout::kOIS ? Shape{r.c_out, c, r.depth, 3, 3} : Shape{r.depth, 3, 3, c, r.c_out};
+  OpCase made{r.image.str() + " filter " + w.str(), Op::kConv, a};
+  made.inputs = {random_tensor(DType::kF32, r.image, -1, 1, 1), random_tensor(DType::kF32, w, -1, 1, 2),
+                 r.bias ? random_tensor(DType::kF32, {r.c_out}, -1, 1, 3) : Tensor()};
+  made.constants = {1, 2};
+  made.threaded = true;
+  return made;
+}
+
+const VolumeRow kVolumes[] = {
+    {{1, 8, 9, 10, 20}, 24, 3, 1, 1, ActKind::kRelu},  // the whole window at the ends as well
+    {{2, 2, 6, 7, 16}, 17, 3, 1, 1},                   // two kinds of slices
+    {{1, 1, 6, 7, 16}, 17, 3, 1, 1, ActKind::kTanh},   // one of three slices
+    {{1, 7, 5, 6, 13}, 16, 3, 2, 1},
+    {{1, 4, 8, 8, 16}, 16, 1, 1, 0, ActKind::kNone, false},
+    {{1, 5, 6, 6, 16}, 16, 2, 1, 0},
+    {{1, 2, 6, 6, 8}, 16, 1, 1, 1},  // slices of padding alone
+};
+
+TEST(ConvVolumeF32, SliceBySlice) {
+  setenv("SMELT_CPU_WINOGRAD", "always4", 1);
+  for (const VolumeRow& r : kVolumes) check_on_cpu(volume_case(r), "conv_volume_f32", {1e-3, 1e-4});
+  unsetenv("SMELT_CPU_WINOGRAD");
+}
+
+TEST(ConvVolumeF32, OtherConvolutionsRunElsewhere) {
+  check_on_cpu(volume_case(kVolumes[0], FilterLayout::kSIO), "conv_nhwc_f32", {1e-4, 1e-5});
+  setenv("SMELT_CPU_WINOGRAD", "0", 1);
+  check_on_cpu(volume_case(kVolumes[0]), "conv_nhwc_f32", {1e-4, 1e-5});
+  unsetenv("SMELT_CPU_WINOGRAD");
+}
+
+}  // namespace
+}  // namespace smelt

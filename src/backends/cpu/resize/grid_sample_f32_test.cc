@@ -1,0 +1,54 @@
+#include <limits>
+
+#include "base/cat.h"
+#include "ops/resize/resize.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::test;
+
+OpCase sample_case(const Shape& image, int64_t height, int64_t width, const GridSampleAttrs& a) {
+  Tensor grid = random_tensor(DType::kF32, {image[0], height, width, 2}, -1.4, 1.4, 2);
+  auto* at = grid.data<float>();
+  at[0] = -1;
+  at[1] = 1;
+  at[2] = 1e9f;
+  at[4] = -1e9f;
+  return {Cat(image.str(), " at ", height, 'x', width),
+          Op::kGridSample,
+          make_attrs<GridSampleAttrs>(a),
+          {random_tensor(DType::kF32, image, -1, 1, 1), grid}};
+}
+
+TEST(GridSampleF32, PaddingAndCorners) {
+  for (const auto padding : {GridSampleAttrs::Padding::kZeros, GridSampleAttrs::Padding::kBorder})
+    for (const bool corners : {false, true}) {
+      GridSampleAttrs a;
+      a.padding = padding;
+      a.align_corners = corners;
+      for (const Shape& image : {Shape{2, 3, 5, 7}, Shape{1, 1, 1, 4}, Shape{3, 5, 20, 31}})
+        for (const int64_t width : {1, 9, 150}) {
+          OpCase c = sample_case(image, 3, width, a);
+          check_on_cpu(c, "grid_sample_f32", {2e-5, 2e-5});
+          if (padding == GridSampleAttrs::Padding::kBorder) continue;
+          c.inputs[0].data<float>()[0] = std::numeric_limits<float>::infinity();
+          c.inputs[1].data<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+          check_on_cpu(c, "grid_sample_f32", {2e-5, 2e-5});
+        }
+    }
+}
+
+TEST(GridSampleF32, OtherModesRunElsewhere) {
+  GridSampleAttrs a;
+  a.padding = GridSampleAttrs::Padding::kReflection;
+  check_on_cpu(sample_case({1, 2, 5, 7}, 3, 4, a), "");
+  a.padding = GridSampleAttrs::Padding::kZeros;
+  for (const auto mode : {GridSampleAttrs::Mode::kNearest, GridSampleAttrs::Mode::kCubic}) {
+    a.mode = mode;
+    check_on_cpu(sample_case({1, 2, 5, 7}, 3, 4, a), "");
+  }
+}
+
+}  // namespace
+}  // namespace smelt

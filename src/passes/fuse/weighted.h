@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "passes/fuse/pattern.h"
+
+namespace smelt {
+
+/// y = scale * x + offset for each channel.
+struct Affine {
+  std::vector<float> scale, offset;
+};
+
+/// What a BatchNorm with constant statistics of so many channels does; nullopt for another node.
+std::optional<Affine> constant_batch_norm(const Pattern& in, const Node& n, int64_t channels);
+
+/// The elements of a constant of float32 or float16.
+std::vector<float> floats(const Tensor& t);
+bool is_real(const Tensor& t);
+
+/// A new constant of these values.
+ValueId add_constant(Pattern& in, DType dtype, const Shape& shape, std::span<const float> values);
+
+/// The sum, or difference, of two convolutions with constant filters of the same image as one convolution: their
+/// windows, one of which may be smaller, move alike, and so do their groups. A BatchNorm with constant statistics is a
+/// depthwise convolution of one pixel. nullopt for another node.
+std::optional<Node> parallel_convolutions(Pattern& in, const Node& n);
+
+}  // namespace smelt
