@@ -78,7 +78,7 @@ smelt_layer(tensor base)
 smelt_layer(graph base tensor)
 smelt_layer(ops base tensor graph)
 # Families whose reference kernels rarely run, since the back-ends have kernels of their own: compiled for size.
-smelt_part(ops reference "attention|container|control|conv|detection|matmul|normalization|pool|random|recurrent|resize|shape|softmax|strings")
+smelt_part(ops reference "attention|container|control|conv|matmul|normalization|pool|random|recurrent|resize|shape|softmax|strings")
 set(below base tensor graph ops)
 smelt_layer(formats ${below})
 smelt_layer(passes ${below})
