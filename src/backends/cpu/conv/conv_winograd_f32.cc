@@ -33,7 +33,7 @@ class ConvWinogradF32 final : public Kernel {
         rows_(ceil_div(g.out[1], transforms.tile)),
         columns_(ceil_div(g.out[2], transforms.tile)),
         packed_(packed_filter_f32(g, gemm_, spec)) {
-    constexpr int64_t kDepth = 192;  // transformed filters of so many channels stay in the level-2 cache
+    constexpr int64_t kDepth = 256;  // so many channels of transformed filters stay in the level-2 cache, or most
     const int64_t all = tiles(), panels = gemm_.panels(g.c_out);
     // Threads that share panels transform a filter once; those that share tiles do so each.
     by_panels_ = threads_ > 1 && ceil_div(panels, threads_) * threads_ * 8 <= panels * 9;
