@@ -33,15 +33,16 @@ class ConvWinogradF32 final : public Kernel {
         rows_(ceil_div(g.out[1], transforms.tile)),
         columns_(ceil_div(g.out[2], transforms.tile)),
         packed_(packed_filter_f32(g, gemm_, spec)) {
-    constexpr int64_t kDepth = 192;  // transformed filters of so many channels stay in the level-2 cache
-    chunk_ = ceil_div(g.c_in, ceil_div(g.c_in, std::min(kDepth, gemm_.depth)));
+    constexpr int64_t kDepth = 256;  // so many channels of transformed filters stay in the level-2 cache, or most
+    const int64_t all = tiles(), panels = gemm_.panels(g.c_out);
+    // Threads that share panels transform a filter once; those that share tiles do so each.
+    by_panels_ = threads_ > 1 && ceil_div(panels, threads_) * threads_ * 8 <= panels * 9;
+    few_ = transforms.few && all == kFewTiles && (threads_ == 1 || by_panels_);
+    chunk_ = few_ ? kFewChannels : ceil_div(g.c_in, ceil_div(g.c_in, std::min(kDepth, gemm_.depth)));
     chunks_ = ceil_div(g.c_in, chunk_);
     // The products of a panel stay there, too; a transformed block in the level-3 cache.
     constexpr int64_t kLeast = 56, kMost = 200, kFloats = 50 * 1024;
-    const int64_t all = tiles(), panels = gemm_.panels(g.c_out);
     blocks_ = ceil_div(all, std::clamp(kFloats / g.c_in, kLeast, kMost));
-    // Threads that share panels transform a filter once; those that share tiles do so each.
-    by_panels_ = threads_ > 1 && ceil_div(panels, threads_) * threads_ * 8 <= panels * 9;
     if (!by_panels_) blocks_ = round_up(blocks_, std::min(threads_, all));
     blocks_ = std::min(blocks_, all);
     block_ = ceil_div(all, blocks_);
@@ -100,7 +101,7 @@ class ConvWinogradF32 final : public Kernel {
   /// Floats from a position to the next, of the chunk of a panel, of the tiles of a block for a chunk, of their
   /// products: an odd number of cache lines, so that positions do not meet in the same lines of the nearest cache.
   int64_t u_step() const { return chunk_ * gemm_.nr() | 16; }
-  int64_t v_step() const { return block_ * v_row() | 16; }
+  int64_t v_step() const { return few_ ? kFewTiles * kFewChannels : block_ * v_row() | 16; }
   int64_t m_step() const { return block_ * gemm_.nr() | 16; }
   int64_t v_row() const { return round_up(chunk_, 16); }
   int64_t zeros_floats() const { return padded_floats(std::max(g_.c_in, gemm_.nr())); }
@@ -154,6 +155,12 @@ class ConvWinogradF32 final : public Kernel {
     // The products ask for what follows: the next taps, then the next position of the tiles.
     const int64_t of_taps = positions() / 12 * 9;
     for (int64_t c = 0; c < chunks_; ++c) {
+      if (few_) {
+        transforms_.few(taps(panel) + (1 + c * chunk_) * w, g_.c_in * w, channels(c), w, v, c == 0, m, m_step(),
+                        next_taps(panel, c, 0, 9).begin);
+        v += positions() * v_step();
+        continue;
+      }
       filter(panel, c, u);
       for (int64_t p = 0; p < positions(); ++p, v += v_step())
         gemm_.panel_product(count, v, v_row(), {u + p * u_step(), channels(c), w, panel * gemm_.nr()},
@@ -206,6 +213,7 @@ class ConvWinogradF32 final : public Kernel {
   Activation act_;
   int64_t threads_, rows_, columns_;  ///< of tiles of an image
   Packed packed_;
+  bool few_ = false;                ///< tiles, whose transformed filters are not stored
   int64_t chunk_ = 1, chunks_ = 1;  ///< of input channels
   bool by_panels_ = false;          ///< threads share panels and see all tiles; else they share tiles
   int64_t blocks_ = 1, block_ = 1;  ///< blocks of all images, tiles of a block at most

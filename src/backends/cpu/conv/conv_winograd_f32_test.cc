@@ -55,7 +55,8 @@ const WinogradRow kWinogradRows[] = {
     {1, 32, 12, 11, 32, 1, ActKind::kRelu},
     {2, 37, 13, 12, 50, 0, ActKind::kTanh},
     {1, 48, 30, 41, 33, 2, ActKind::kNone, false},
-    {3, 450, 7, 7, 40, 1},
+    {1, 70, 7, 8, 50, 1, ActKind::kRelu},  // four tiles of 4x4
+    {3, 451, 7, 7, 40, 1},
     {2, 3, 5, 3, 1, 1},   // narrower than a tile
     {1, 5, 3, 3, 17, 0},  // one pixel
 };
@@ -85,7 +86,7 @@ TEST(ConvWinogradF32, NumbersThatAreNotFinite) {
   const float values[] = {INFINITY, -INFINITY, NAN, 3e38f};
   for (const auto& kernel : kWinogradKernels) {
     const WinogradVariable variable(kernel.variable);
-    for (size_t row = 0; row < 4; ++row) {  // sums of neighbours of 3e38 depend on their order
+    for (size_t row = 0; row < 5; ++row) {  // sums of neighbours of 3e38 depend on their order
       OpCase c = winograd_case(kWinogradRows[row]);
       auto* x = c.inputs[0].data<float>();
       const int64_t n = c.inputs[0].elements(), places[] = {0, n / 4, n / 2, n - 1};

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "backends/cpu/conv/winograd_f32.h"
 #include "base/cat.h"
 #include "base/checked.h"
 
@@ -19,7 +20,7 @@ constexpr struct {
     {"0", {0, false}}, {"2", {2, false}}, {"4", {4, false}}, {"always2", {2, true}}, {"always4", {4, true}}};
 
 // Nanoseconds, fitted to the times of 135 shapes that bench/kernels/winograd.py prints on an AMD EPYC (Zen 5), AVX-512,
-// one core, 2026-11-23. winograd_choice_test.cc holds some of them.
+// one core, 2026-11-23; `filter` and `few` to those that winograd_choice_test.cc holds, of 2026-11-26.
 
 constexpr double kTileRows = 14;  ///< of a matrix product
 
@@ -34,23 +35,21 @@ double direct_time(const ConvShape& g) {
          kTile * tiles + kNode;
 }
 
-/// Of a tile of a side: `transform` of an element of a transformed tile, `tile` for its addresses; `near` and `far` of
-/// a byte of the filters, the first megabyte and those behind.
+/// Of a tile of a side: `transform` of an element of a transformed tile, `tile` for its addresses; `filter` of a
+/// filter, `few` where tiles are so few that the transformed one stays in registers.
 struct WinogradTimes {
   int side;
-  double transform, tile, near, far;
+  double transform, tile, filter, few;
 };
 
 double winograd_time(const ConvShape& g, const WinogradTimes& times) {
-  constexpr double kProduct = 0.0083, kTileOverhead = 2.5, kNode = 100, kNear = 1e6;
+  constexpr double kProduct = 0.0083, kTileOverhead = 2.5, kNode = 100;
   const auto tiles = static_cast<double>(g.batch * ceil_div(g.out[1], times.side) * ceil_div(g.out[2], times.side));
   const auto positions = static_cast<double>((times.side + 2) * (times.side + 2));
-  const double products = positions * static_cast<double>(g.c_in) * vectors(g.c_out), bytes = products * sizeof(float);
-  // Few rows do not hide the time that it takes to read the filters.
-  const double far = tiles <= kTileRows ? times.far * std::max(0.0, bytes - kNear) : 0;
-  return kProduct * products * (tiles + kTileOverhead * std::ceil(tiles / kTileRows)) +
+  const double filters = static_cast<double>(g.c_in) * vectors(g.c_out);
+  return kProduct * positions * filters * (tiles + kTileOverhead * std::ceil(tiles / kTileRows)) +
          times.transform * positions * tiles * (vectors(g.c_in) + vectors(g.c_out)) + times.tile * tiles +
-         times.near * std::min(bytes, kNear) + far + kNode;
+         (tiles == kFewTiles ? times.few : times.filter) * filters + kNode;
 }
 
 }  // namespace
@@ -69,11 +68,10 @@ Result<WinogradSetting> winograd_setting() { return winograd_setting_named(std::
 
 int winograd_tile(const ConvShape& g, const WinogradSetting& setting, double direct_share) {
   if (setting.always) return setting.largest_tile;
-  constexpr double kGain = 0.95;  // least share of the other's time that pays for the larger filters
+  constexpr double kGain = 0.95;  // least share of the other's time that pays for a larger error
   double least = direct_share * direct_time(g);
   int tile = 0;
-  for (const WinogradTimes& times :
-       {WinogradTimes{2, 0.07, 45, 0.01, 0.01}, WinogradTimes{4, 0.11, 75, 0.023, 0.016}}) {
+  for (const WinogradTimes& times : {WinogradTimes{2, 0.07, 45, 0.8, 0.8}, WinogradTimes{4, 0.11, 75, 1.5, 0.8}}) {
     if (times.side > setting.largest_tile) break;
     if (const double time = winograd_time(g, times); time < kGain * least) {
       least = time;

@@ -1,5 +1,7 @@
 #include "backends/cpu/conv/winograd_f32.h"
 
+#include <type_traits>
+
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/conv/winograd_f32.cc"
@@ -180,6 +182,64 @@ bool winograd_output(const float* m, int64_t step, const float* bias, int64_t ch
   return finite;
 }
 
+/// Row `kRow` of the positions of winograd_few for one vector of output channels. ahead: two lines for each channel.
+template <class Scheme, int kRow>
+void few_products(const float* g, int64_t tap, int64_t channels, int64_t width, const float* v, bool begins, float* m,
+                  int64_t m_step, const float* ahead, int64_t ahead_step) {
+  constexpr int kSide = Scheme::kTile + 2;
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  V sums[kSide][kFewTiles];
+  m += kRow * kSide * m_step;
+#pragma GCC unroll 6
+  for (int j = 0; j < kSide; ++j)
+#pragma GCC unroll 4
+    for (int t = 0; t < kFewTiles; ++t) sums[j][t] = begins ? hn::Zero(d) : hn::Load(d, m + j * m_step + t * width);
+  const float* tile = v + kRow * kSide * kFewTiles * kFewChannels;
+  for (int64_t k = 0; k < channels; ++k, g += width, ++tile, ahead += ahead_step) {
+    __builtin_prefetch(ahead, 0, 2);
+    __builtin_prefetch(ahead + 16, 0, 2);
+    V row[3], made[kSide];
+#pragma GCC unroll 3
+    for (int j = 0; j < 3; ++j) {
+      const V column[3] = {hn::Load(d, g + j * tap), hn::Load(d, g + (3 + j) * tap), hn::Load(d, g + (6 + j) * tap)};
+      V all[kSide];
+      Scheme::filter(d, column, all);
+      row[j] = all[kRow];
+    }
+    Scheme::filter(d, row, made);
+#pragma GCC unroll 6
+    for (int j = 0; j < kSide; ++j)
+#pragma GCC unroll 4
+      for (int t = 0; t < kFewTiles; ++t)
+        sums[j][t] = hn::MulAdd(hn::Set(d, tile[(j * kFewTiles + t) * kFewChannels]), made[j], sums[j][t]);
+  }
+#pragma GCC unroll 6
+  for (int j = 0; j < kSide; ++j)
+#pragma GCC unroll 4
+    for (int t = 0; t < kFewTiles; ++t) hn::Store(sums[j][t], d, m + j * m_step + t * width);
+}
+
+template <class Scheme>
+void winograd_few(const float* g, int64_t tap, int64_t channels, int64_t width, const float* v, bool begins, float* m,
+                  int64_t m_step, const float* ahead) {
+  constexpr int64_t kLanes = HWY_MAX_BYTES / 4;
+  int64_t taps = ahead ? 9 : 0;  // that are left to ask for
+  for (int64_t o = 0; o < width; o += kLanes) {
+    const auto row = [&](auto index) HWY_ATTR {
+      const bool fetches = taps > 0;
+      few_products<Scheme, decltype(index)::value>(g + o, tap, channels, width, v, begins, m + o, m_step,
+                                                   fetches ? ahead + --taps * tap : g, fetches ? width : 0);
+    };
+    row(std::integral_constant<int, 0>());
+    row(std::integral_constant<int, 1>());
+    row(std::integral_constant<int, 2>());
+    row(std::integral_constant<int, 3>());
+    row(std::integral_constant<int, 4>());
+    row(std::integral_constant<int, 5>());
+  }
+}
+
 float winograd_dot(const float* x, const float* y, int64_t n) {
   float sum = 0;
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
@@ -191,10 +251,17 @@ float winograd_dot(const float* x, const float* y, int64_t n) {
 
 template <class Scheme>
 WinogradTransforms winograd_transforms() {
-  return {Scheme::kTile, winograd_filter<Scheme>, winograd_input<Scheme>, winograd_output<Scheme>, winograd_dot};
+  return {Scheme::kTile, winograd_filter<Scheme>, winograd_input<Scheme>, winograd_output<Scheme>, nullptr,
+          winograd_dot};
 }
 WinogradTransforms make_winograd_2x2() { return winograd_transforms<Winograd2>(); }
-WinogradTransforms make_winograd_4x4() { return winograd_transforms<Winograd4>(); }
+WinogradTransforms make_winograd_4x4() {
+  WinogradTransforms made = winograd_transforms<Winograd4>();
+#if HWY_MAX_BYTES >= 64 || HWY_ARCH_ARM_A64  // of 32 registers
+  made.few = winograd_few<Winograd4>;
+#endif
+  return made;
+}
 
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

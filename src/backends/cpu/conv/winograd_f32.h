@@ -18,6 +18,12 @@ struct WinogradTransforms {
   /// image. False if one of (A'mA)[q] is not finite.
   bool (*output)(const float* m, int64_t step, const float* bias, int64_t channels, float lo, float hi,
                  float* const* y) = nullptr;
+  /// Products of kFewTiles tiles, whose filters stay in registers: m[p * m_step + t * width + o] is the sum over k of
+  /// v[(p * kFewTiles + t) * kFewChannels + k] (GgG')[p], where `begins`, else what m holds and that sum. g as for
+  /// filter(), k * width + o its channel; k below `channels`, kFewChannels at most; width: whole vectors. ahead: taps
+  /// that follow. nullptr: registers are too few.
+  void (*few)(const float* g, int64_t tap, int64_t channels, int64_t width, const float* v, bool begins, float* m,
+              int64_t m_step, const float* ahead) = nullptr;
   /// Sum of x[i] * y[i].
   float (*dot)(const float* x, const float* y, int64_t n) = nullptr;
 
@@ -28,6 +34,7 @@ struct WinogradTransforms {
 };
 
 constexpr int kMaxWinogradTile = 4, kMaxWinogradPositions = 36;
+constexpr int kFewTiles = 4, kFewChannels = 32;
 
 /// F(2x2, 3x3), with the points 0, 1, -1 and infinity.
 const WinogradTransforms& winograd_2x2_f32(Isa isa);
