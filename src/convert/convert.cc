@@ -11,6 +11,7 @@
 #include "ops/core/verify.h"
 #include "passes/passes.h"
 #include "runtime/model_access.h"
+#include "tensor/numeric.h"
 
 namespace smelt::convert {
 namespace {
@@ -47,6 +48,19 @@ Status check_expansion(const Module& module) {
   if (all_nodes(module, module.methods[0].graph, known) > kMostExpanded)
     return LimitReached("its branches, loops and calls hold more than ", kMostExpanded,
                         " nodes, each body counted where it is run");
+  return Ok();
+}
+
+/// A file that was read with a rule tolerated may hold zero points that its element types lack. None is written so.
+Status check_zero_points(const Module& module) {
+  for (const Graph& graph : module.graphs)
+    for (const Value& v : graph.values) {
+      const QuantPtr& q = v.type.quant;
+      if (!q || !is_integer(v.type.dtype) || bit_width(v.type.dtype) > 16) continue;
+      for (const int32_t z : q->zero_points)
+        if (z < int_min(v.type.dtype) || z > int_max(v.type.dtype))
+          return Unsupported("'", v.name, "': zero point ", z, " of ", to_string(v.type.dtype), " in a written file");
+    }
   return Ok();
 }
 
@@ -143,6 +157,7 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
   Module module = module_of(model);
   SMELT_TRY(choose_method(module, options.method));
   SMELT_TRY(check_expansion(module));
+  SMELT_TRY(check_zero_points(module));
   give_first_contents(module);
   SMELT_TRY(set_shapes(module, options.shapes));
   const bool delegate = writer.int8_delegate && options.write.delegate != "none";

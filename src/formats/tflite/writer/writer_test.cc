@@ -47,6 +47,19 @@ Graph expect_same_as_tflite(const std::shared_ptr<Module>& module, const Tensor&
   return module_of(*back).graphs[0];
 }
 
+/// A file that was read with zero points beyond their type has no written form.
+TEST(TfliteWriter, RefusesZeroPointsBeyondTheType) {
+  Tensor x = steps(DType::kI8, {4}, 100);
+  x.set_quant(scaled({0.5f}, 65553));
+  const auto module = one_node(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kAbs), x, {},
+                               ValueType::tensor(DType::kI8, {4}, scaled({0.5f})));
+  for (const char* format : {"tflite", "onnx", "pte"}) {
+    const auto file = test::written(ModelAccess::make(module), format);
+    ASSERT_FALSE(file.ok()) << format;
+    EXPECT_NE(file.error().message().find("zero point 65553 of int8"), std::string::npos) << file.error().message();
+  }
+}
+
 /// A filter that is written in another order is not in the file a second time.
 TEST(TfliteWriter, HoldsConstantsOnce) {
   ConvAttrs a;
