@@ -156,10 +156,19 @@ Status reference_Col2Im(KernelContext& ctx) {
     SMELT_ASSIGN(T* const ys, scratch_array<T>(ctx, y.elements()));
     std::fill_n(ys, y.elements(), T{});
     const int64_t taps = w.taps(), blocks = w.out_positions(), plane = w.in_positions();
-    for (int64_t p = 0, planes = y.dim(0) * y.dim(1); p < planes; ++p)
-      for_columns(w, [&](int64_t o, int64_t t, int64_t index) {
-        if (index >= 0) ys[p * plane + index] += xs[(p * taps + t) * blocks + o];
-      });
+    // From where in the columns of a plane to where in the plane.
+    SMELT_ASSIGN(int64_t* const moves, scratch_array<int64_t>(ctx, 2 * taps * blocks));
+    int64_t count = 0;
+    for_columns(w, [&](int64_t o, int64_t t, int64_t index) {
+      if (index < 0) return;
+      moves[2 * count] = t * blocks + o;
+      moves[2 * count++ + 1] = index;
+    });
+    for (int64_t p = 0, planes = y.dim(0) * y.dim(1); p < planes; ++p) {
+      const T* const from = xs + p * taps * blocks;
+      T* const to = ys + p * plane;
+      for (int64_t i = 0; i < count; ++i) to[moves[2 * i + 1]] += from[moves[2 * i]];
+    }
     store(ys, y);
     return Ok();
   });

@@ -31,14 +31,43 @@ Box box_at(const float* b, bool center) {
   return ordered({b[1] - b[3] / 2, b[0] - b[2] / 2, b[1] + b[3] / 2, b[0] + b[2] / 2});
 }
 
-/// Boxes that have been selected, by the stretches of one axis that they reach into. A box is compared with those alone
-/// that reach into a stretch of its own, so that classes whose boxes lie apart cost little.
+/// Boxes that have been selected. Once there are many they are kept by the stretches of one axis that they reach into,
+/// and a box is compared with those alone that reach into a stretch of its own: classes whose boxes lie apart cost
+/// little.
 class SelectedBoxes {
  public:
-  explicit SelectedBoxes(const std::vector<Box>& boxes) {
+  /// all: the boxes that may be selected.
+  explicit SelectedBoxes(const std::vector<Box>& all) : all_(all) {}
+  void add(const Box& b) {
+    constexpr size_t kFew = 64;
+    if (stretches_.empty()) {
+      wide_.push_back(b);
+      if (wide_.size() == kFew) make_stretches();
+      return;
+    }
+    const size_t first = stretch(from(b)), last = stretch(to(b));
+    if (last - first >= kMostStretches) {
+      wide_.push_back(b);
+      return;
+    }
+    for (size_t i = first; i <= last; ++i) stretches_[i].push_back(b);
+  }
+  /// True if one of them overlaps the box by more than a threshold >= 0.
+  bool overlap_more(const Box& b, double threshold) const {
+    if (any(wide_, b, threshold)) return true;
+    if (stretches_.empty()) return false;
+    for (size_t i = stretch(from(b)), last = stretch(to(b)); i <= last; ++i)
+      if (any(stretches_[i], b, threshold)) return true;
+    return false;
+  }
+
+ private:
+  static constexpr size_t kMostStretches = 8;  ///< of one box; larger ones are compared with all
+  /// Divides the axis along which boxes are shorter, measured by the extent of all.
+  void make_stretches() {
     constexpr double kNone = std::numeric_limits<double>::infinity();
     double least[2] = {kNone, kNone}, most[2] = {-kNone, -kNone}, sizes[2] = {0, 0};
-    for (const Box& b : boxes) {
+    for (const Box& b : all_) {
       const double from[2] = {b.y_min, b.x_min}, to[2] = {b.y_max, b.x_max};
       for (const size_t axis : {0, 1}) {
         if (!std::isfinite(from[axis]) || !std::isfinite(to[axis])) continue;
@@ -50,34 +79,16 @@ class SelectedBoxes {
     by_x_ = (most[1] - least[1]) * sizes[0] > (most[0] - least[0]) * sizes[1];
     const double extent = most[by_x_] - least[by_x_];
     if (!(extent > 0) || !std::isfinite(extent)) return;
-    stretches_.resize(std::clamp<size_t>(boxes.size() / 8, 1, 512));
+    stretches_.resize(std::clamp<size_t>(all_.size() / 8, 1, 512));
     begin_ = least[by_x_];
     per_unit_ = static_cast<double>(stretches_.size()) / extent;
+    const std::vector<Box> few = std::move(wide_);
+    wide_.clear();
+    for (const Box& b : few) add(b);
   }
-  void add(const Box& b) {
-    const size_t first = stretch(from(b)), last = stretch(to(b));
-    if (stretches_.empty() || last - first >= kMostStretches) {
-      wide_.push_back(b);
-      return;
-    }
-    for (size_t i = first; i <= last; ++i) stretches_[i].push_back(b);
-    ++narrow_;
-  }
-  /// True if one of them overlaps the box by more than a threshold >= 0.
-  bool overlap_more(const Box& b, double threshold) const {
-    if (any(wide_, b, threshold)) return true;
-    if (narrow_ == 0) return false;
-    for (size_t i = stretch(from(b)), last = stretch(to(b)); i <= last; ++i)
-      if (any(stretches_[i], b, threshold)) return true;
-    return false;
-  }
-
- private:
-  static constexpr size_t kMostStretches = 8;  ///< of one box; larger ones are compared with all
   double from(const Box& b) const { return by_x_ ? b.x_min : b.y_min; }
   double to(const Box& b) const { return by_x_ ? b.x_max : b.y_max; }
   size_t stretch(double at) const {
-    if (stretches_.empty()) return 0;
     const double i = (at - begin_) * per_unit_;
     return i > 0 ? static_cast<size_t>(std::min(i, static_cast<double>(stretches_.size() - 1))) : 0;
   }
@@ -87,11 +98,11 @@ class SelectedBoxes {
                        [&](const Box& other) { return touch(b, other) && overlap(b, other) > threshold; });
   }
 
+  const std::vector<Box>& all_;
   bool by_x_ = false;
   double begin_ = 0, per_unit_ = 0;
   std::vector<std::vector<Box>> stretches_;
-  std::vector<Box> wide_;
-  size_t narrow_ = 0;
+  std::vector<Box> wide_;  ///< few, or those that reach into many stretches
 };
 
 /// The boxes of one class, best score first, that overlap no better one by more than `iou_threshold`.

@@ -60,7 +60,7 @@ HWY_INLINE Pair taps_at(hn::Vec<D> g, int64_t n, const SampledPlane& s) {
 }
 
 /// Taps of `count` points, whose coordinates lie as x, y, x, y ...
-void grid_taps(const SampledPlane& s, const float* grid, int64_t count, SampledPoints& points) {
+void point_taps(const SampledPlane& s, const float* grid, int64_t count, SampledPoints& points) {
   const D d;
   const DI di;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -126,7 +126,7 @@ class GridSampleF32 final : public Kernel {
         batch_(spec.outputs[0].shape[0]),
         channels_(spec.outputs[0].shape[1]),
         points_(spec.outputs[0].shape[2] * spec.outputs[0].shape[3]),
-        taps_(SMELT_FOR_LEVEL(spec.isa, grid_taps)),
+        taps_(SMELT_FOR_LEVEL(spec.isa, point_taps)),
         sample_(SMELT_FOR_LEVEL(spec.isa, sample_points)) {}
   Status run(KernelContext& ctx) const override {
     const float *x = ctx.input(0).data<float>(), *grid = ctx.input(1).data<float>();
