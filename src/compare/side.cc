@@ -1,6 +1,7 @@
 #include "compare/side.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 
 #include "backends/backend.h"
@@ -46,6 +47,24 @@ class Tapped final : ValueTap {
   ValueTap& tap_;
 };
 
+/// The constant, as a view of its own where its bytes are not aligned: the aligned copy that a kernel makes goes with
+/// it.
+std::shared_ptr<const Tensor> apart(const std::shared_ptr<const Tensor>& t) {
+  const std::byte* const bytes = t->unaligned_bytes();
+  if (t->bytes() == 0 || reinterpret_cast<uintptr_t>(bytes) % Tensor::byte_size(t->dtype(), 1) == 0) return t;
+  Tensor view = Tensor::unaligned_view(t->dtype(), t->shape(), bytes, t->owner());
+  view.set_quant(t->quant());
+  return std::make_shared<const Tensor>(std::move(view));
+}
+
+std::shared_ptr<const Module> apart(const Module& module) {
+  auto copy = std::make_shared<Module>(module);
+  for (Graph& g : copy->graphs)
+    for (Value& v : g.values)
+      if (v.constant) v.constant = apart(v.constant);
+  return copy;
+}
+
 /// A run in the host's memory, which a tap sees node by node.
 class HostSide final : public Side {
  public:
@@ -54,7 +73,7 @@ class HostSide final : public Side {
       : Side(std::move(label), std::move(module), graph), make_(std::move(make)) {}
   Status run(std::span<const Datum> inputs, ValueTap& tap) override {
     return guarded([&]() -> Status {
-      if (!env_) env_ = make_(module_);
+      if (!env_) env_ = make_(apart(*module_));
       SMELT_TRY(show_inputs(graph(), inputs, tap));
       env_->reset_state();
       env_->control.begin(env_->options, env_->size, inputs);
