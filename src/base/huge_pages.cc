@@ -32,4 +32,10 @@ void fill_huge_pages([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes
 #endif
 }
 
+void join_pages_later([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  if (bytes > 0) ::madvise(begin, bytes, MADV_HUGEPAGE);
+#endif
+}
+
 }  // namespace smelt

@@ -15,7 +15,7 @@ class HugePageChoice {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::microseconds kSlow{700};  ///< filling one with zeros takes about 100 to 300
-  static constexpr std::chrono::seconds kPause{2};
+  static constexpr std::chrono::milliseconds kPause{20};
 
   bool worth_asking(Clock::time_point now = Clock::now()) const { return now >= resume_.load(); }
   /// A huge page was first written at `begin`, and the write had ended at `end`.
@@ -33,5 +33,8 @@ void ask_for_huge_pages(void* begin, size_t bytes);
 
 /// As above for memory that is all about to be written: the pages come now, and as long as they come fast.
 void fill_huge_pages(void* begin, size_t bytes);
+
+/// For memory that is written: the system may join small pages to huge ones, aside and when it likes.
+void join_pages_later(void* begin, size_t bytes);
 
 }  // namespace smelt

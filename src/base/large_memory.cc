@@ -163,6 +163,8 @@ void trim_blocks() {
     const auto used = reinterpret_cast<uintptr_t>(chunk.begin + chunk.used);
     const size_t rest = round_up(used, kHugePage) - used;
     discard(chunk.begin + chunk.used, chunk.begin + std::min(chunk.used + rest, chunk.bytes));
+    if (chunk.used > kSmallPages)
+      join_pages_later(chunk.begin + kSmallPages, (chunk.used - kSmallPages) / kHugePage * kHugePage);
   }
 }
 
