@@ -8,7 +8,7 @@ namespace smelt {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
-/// Says when huge pages are worth asking for. Where memory is in pieces the system may move other pages together for
+/// Says when huge pages are worth asking for. Where memory is fragmented the system may move other pages together for
 /// each huge page that it gives: that takes ten times as long as the small pages would. After such a page none are
 /// asked for until kPause has passed. Thread-safe.
 class HugePageChoice {
@@ -27,11 +27,12 @@ class HugePageChoice {
   std::atomic<Clock::time_point> resume_{};
 };
 
-/// Asks for huge pages for the aligned memory [begin, begin + bytes), `bytes` a multiple of kHugePage; they come as
-/// they are written.
+/// Asks for huge pages for the aligned memory [begin, begin + bytes), `bytes` a multiple of kHugePage. The system gives
+/// one where a page is first written.
 void ask_for_huge_pages(void* begin, size_t bytes);
 
-/// As above for memory that is all about to be written: the pages come now, and as long as they come fast.
+/// Gives the aligned memory [begin, begin + bytes), all of which is about to be written, its huge pages at once, for as
+/// long as HugePageChoice finds them worth asking for. `bytes`: a multiple of kHugePage.
 void fill_huge_pages(void* begin, size_t bytes);
 
 /// For memory that is written: the system may join small pages to huge ones, aside and when it likes.
