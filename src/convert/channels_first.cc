@@ -14,6 +14,8 @@
 #include "ops/pool/pool.h"
 #include "ops/reduce/reduce.h"
 #include "ops/resize/resize.h"
+#include "ops/shape/channels_perm.h"
+#include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
 #include "passes/passes.h"
@@ -25,12 +27,6 @@ namespace {
 
 using Axes = std::vector<int64_t>;
 
-/// Dimensions of an image [N, spatial..., C] in the order [N, C, spatial...].
-Axes to_first(int rank) {
-  Axes perm{0, rank - 1};
-  for (int i = 1; i < rank - 1; ++i) perm.push_back(i);
-  return perm;
-}
 /// The permutation that undoes `perm`.
 Axes inverse(const Axes& perm) {
   Axes back(perm.size());
@@ -74,9 +70,7 @@ class ChannelsFirst {
   std::optional<Axes> numbers(const Node& n, size_t i) const {
     const Tensor* t = i < n.inputs.size() && n.inputs[i] != kNoValue ? g_.value(n.inputs[i]).constant.get() : nullptr;
     if (!t || !is_integer(t->dtype())) return std::nullopt;
-    Axes out(static_cast<size_t>(t->elements()));
-    for (size_t k = 0; k < out.size(); ++k) out[k] = get_int(*t, static_cast<int64_t>(k));
-    return out;
+    return ints_of(*t);
   }
   ValueId numbers(const Axes& values) {
     Tensor t(DType::kI64, Shape{static_cast<int64_t>(values.size())});
@@ -224,10 +218,10 @@ class ChannelsFirst {
       if (id != kNoValue && (!movable(id) || type(id).shape.rank() < 3)) return false;
     a.layout = Layout::kChannelsFirst;
     n.attrs = make_attrs<A>(a);
-    n.inputs[0] = ordered(n.inputs[0], to_first(type(n.inputs[0]).shape.rank()));
+    n.inputs[0] = ordered(n.inputs[0], channels_first_perm(type(n.inputs[0]).shape.rank()));
     for (size_t i = 1; i < n.inputs.size(); ++i) make(n.inputs[i]);
     for (ValueId& id : n.outputs)
-      if (id != kNoValue) id = opened(id, inverse(to_first(type(id).shape.rank())));
+      if (id != kNoValue) id = opened(id, channels_last_perm(type(id).shape.rank()));
     emit(std::move(n));
     return true;
   }
@@ -235,14 +229,14 @@ class ChannelsFirst {
     auto a = static_cast<const ResizeAttrs&>(*n.attrs);
     const int rank = type(n.inputs[0]).shape.rank();
     if (rank < 3 || a.axes.empty()) return false;
-    const Axes back = inverse(to_first(rank));
+    const Axes back = channels_last_perm(rank);
     for (int64_t& axis : a.axes) {
       if (axis < 0) axis += rank;
       if (axis == 0 || axis == rank - 1) return false;  // not of the image
       axis = back[static_cast<size_t>(axis)];
     }
     n.attrs = make_attrs<ResizeAttrs>(std::move(a));
-    n.inputs[0] = ordered(n.inputs[0], to_first(rank));
+    n.inputs[0] = ordered(n.inputs[0], channels_first_perm(rank));
     for (size_t i = 1; i < n.inputs.size(); ++i) make(n.inputs[i]);
     n.outputs[0] = opened(n.outputs[0], back);
     emit(std::move(n));

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 
+#include "ops/common/real.h"
 #include "ops/conv/conv.h"
 #include "ops/core/op.h"
 #include "ops/matmul/matmul.h"
@@ -15,12 +16,6 @@
 namespace smelt {
 
 bool is_real(const Tensor& t) { return t.dtype() == DType::kF32 || t.dtype() == DType::kF16; }
-
-std::vector<float> floats(const Tensor& t) {
-  std::vector<float> v(static_cast<size_t>(t.elements()));
-  to_floats(t, v.data());
-  return v;
-}
 
 ValueId add_constant(Pattern& in, DType dtype, const Shape& shape, std::span<const float> values) {
   Tensor t(dtype, shape);
@@ -44,7 +39,7 @@ std::optional<Affine> constant_batch_norm(const Pattern& in, const Node& n, int6
     }
     const Tensor* t = in.constant(id);
     if (!t || t->elements() != channels || !is_real(*t)) return std::nullopt;
-    part = floats(*t);
+    part = to_real_vector(*t);
   }
   Affine affine;
   for (int64_t c = 0; c < channels; ++c) {
@@ -209,10 +204,10 @@ class ChannelFolder {
     const std::shared_ptr<const Tensor> w = graph_.value(n.inputs[1]).constant;
     const Tensor* b = n.inputs.size() > 2 ? in_.constant(n.inputs[2]) : nullptr;
     const float *scale = affine.scale.data() + t.first, *offset = affine.offset.data() + t.first;
-    std::vector<float> bias = b ? floats(*b) : std::vector<float>(static_cast<size_t>(t.channels()));
+    std::vector<float> bias = b ? to_real_vector(*b) : std::vector<float>(static_cast<size_t>(t.channels()));
     for (size_t c = 0; c < bias.size(); ++c) bias[c] = bias[c] * scale[c] + offset[c];
     if (std::any_of(scale, scale + t.channels(), [](float s) { return s != 1; })) {
-      std::vector<float> filter = floats(*w);
+      std::vector<float> filter = to_real_vector(*w);
       for (int64_t i = 0; i < w->elements(); ++i) filter[static_cast<size_t>(i)] *= scale[t.order.channel(i)];
       n.inputs[1] = add_constant(in_, w->dtype(), w->shape(), filter);
     }
@@ -251,7 +246,7 @@ class ChannelFolder {
       const bool factor = a.fn == Binary::kMul || a.fn == Binary::kDiv;
       const auto affine = [&](int64_t channels) -> std::optional<Affine> {
         if (c->elements() != channels) return std::nullopt;
-        std::vector<float> values = floats(*c);
+        std::vector<float> values = to_real_vector(*c);
         if (a.fn == Binary::kDiv)
           for (float& v : values) v = 1 / v;
         if (a.fn == Binary::kSub)

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/common/real.h"
 #include "ops/conv/conv.h"
 #include "ops/core/op.h"
 #include "ops/normalization/normalization.h"
@@ -84,9 +85,10 @@ std::optional<Branch> branch(const Pattern& in, ValueId id) {
 
 void read_constants(const Pattern& in, Branch& b) {
   if (!b.filter.empty()) return;
-  b.filter = floats(*in.constant(b.node->inputs[1]));
+  b.filter = to_real_vector(*in.constant(b.node->inputs[1]));
   const bool has_bias = b.node->inputs.size() > 2 && b.node->inputs[2] != kNoValue;
-  b.bias = has_bias ? floats(*in.constant(b.node->inputs[2])) : std::vector<float>(static_cast<size_t>(b.outputs));
+  b.bias =
+      has_bias ? to_real_vector(*in.constant(b.node->inputs[2])) : std::vector<float>(static_cast<size_t>(b.outputs));
 }
 
 /// How far the first tap of `small` lies behind that of `large`, in taps of `large`, for each spatial dimension. Empty

@@ -17,9 +17,7 @@ struct Affine {
 /// What a BatchNorm with constant statistics of so many channels does; nullopt for another node.
 std::optional<Affine> constant_batch_norm(const Pattern& in, const Node& n, int64_t channels);
 
-/// The elements of a constant of float32 or float16.
-std::vector<float> floats(const Tensor& t);
-bool is_real(const Tensor& t);
+bool is_real(const Tensor& t);  ///< of float32 or float16
 
 /// A new constant of these values.
 ValueId add_constant(Pattern& in, DType dtype, const Shape& shape, std::span<const float> values);

@@ -8,6 +8,8 @@
 #include "ops/normalization/normalization.h"
 #include "ops/reduce/reduce.h"
 #include "ops/resize/resize.h"
+#include "ops/shape/channels_perm.h"
+#include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
 #include "passes/passes.h"
@@ -18,18 +20,6 @@ namespace {
 
 /// A convolution with fewer output channels does not fill a SIMD vector and stays channels-first.
 constexpr int64_t kMinChannels = 8;
-
-std::vector<int64_t> to_last_perm(int rank) {
-  std::vector<int64_t> perm{0};
-  for (int i = 2; i < rank; ++i) perm.push_back(i);
-  perm.push_back(1);
-  return perm;
-}
-std::vector<int64_t> to_first_perm(int rank) {
-  std::vector<int64_t> perm{0, rank - 1};
-  for (int i = 1; i < rank - 1; ++i) perm.push_back(i);
-  return perm;
-}
 
 class ChannelsLast {
  public:
@@ -138,12 +128,12 @@ class ChannelsLast {
   void need_first(ValueId id) {
     if (id == kNoValue || ready_[static_cast<size_t>(id)]) return;
     ready_[static_cast<size_t>(id)] = 1;
-    transpose(last_[static_cast<size_t>(id)], id, to_first_perm(rank(id)));
+    transpose(last_[static_cast<size_t>(id)], id, channels_first_perm(rank(id)));
   }
   /// The channels-last form of a value, transposed if there is none yet.
   ValueId to_last(ValueId id) {
     if (has_last(id)) return last_[static_cast<size_t>(id)];
-    const std::vector<int64_t> perm = to_last_perm(rank(id));
+    const std::vector<int64_t> perm = channels_last_perm(rank(id));
     const ValueId made = like(id, perm);
     transpose(id, made, perm);
     last_[static_cast<size_t>(id)] = made;
@@ -151,7 +141,7 @@ class ChannelsLast {
   }
   /// A new channels-last form for a node's output, which the caller's node writes.
   ValueId output_last(ValueId id) {
-    const ValueId made = like(id, to_last_perm(rank(id)));
+    const ValueId made = like(id, channels_last_perm(rank(id)));
     last_[static_cast<size_t>(id)] = made;
     ready_[static_cast<size_t>(id)] = 0;
     return made;
@@ -163,11 +153,6 @@ class ChannelsLast {
     v.type = ValueType::tensor(DType::kI64, t.shape());
     v.constant = std::make_shared<const Tensor>(std::move(t));
     return add(std::move(v));
-  }
-  static std::vector<int64_t> list(const Tensor& t) {
-    std::vector<int64_t> v;
-    for (int64_t i = 0; i < t.elements(); ++i) v.push_back(get_int(t, i));
-    return v;
   }
   static std::vector<int64_t> map_axes(std::vector<int64_t> axes, int r) {
     for (int64_t& a : axes) a = channels_last_axis(a, r);
@@ -296,7 +281,7 @@ class ChannelsLast {
     if (p < 0) return kNoValue;
     const Node& before = g_.nodes[static_cast<size_t>(p)];
     const bool turns = before.op == Op::kTranspose && before.inputs.size() == 1 &&
-                       static_cast<const TransposeAttrs&>(*before.attrs).perm == to_first_perm(rank(id));
+                       static_cast<const TransposeAttrs&>(*before.attrs).perm == channels_first_perm(rank(id));
     return turns ? before.inputs[0] : kNoValue;
   }
   /// The target of a Reshape [n, spatial, c] that does in channels-last form what `n` does, which changes the spatial
@@ -340,7 +325,7 @@ class ChannelsLast {
   bool map_axes_input(const Node& n, int r, int64_t count) {
     if (given(n, 3) && !constant(n, 3)) return false;
     std::vector<int64_t> axes;
-    if (given(n, 3)) axes = list(*constant(n, 3));
+    if (given(n, 3)) axes = ints_of(*constant(n, 3));
     for (int64_t i = 0; !given(n, 3) && i < count; ++i) axes.push_back(i);
     Node m = n;
     m.inputs.resize(std::max<size_t>(m.inputs.size(), 4), kNoValue);
@@ -349,7 +334,7 @@ class ChannelsLast {
   }
   bool reduce(const Node& n, int r) {
     if (!constant(n, 1) || !one_output(n)) return false;
-    std::vector<int64_t> axes = list(*constant(n, 1));
+    std::vector<int64_t> axes = ints_of(*constant(n, 1));
     if (axes.empty()) return false;
     Node m = n;
     m.inputs[1] = integers(map_axes(axes, r));

@@ -8,6 +8,7 @@
 #include "formats/common/int8_form.h"
 #include "formats/tflite/reader.h"
 #include "formats/tflite/writer/op_writer.h"
+#include "ops/shape/channels_perm.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
 
@@ -37,13 +38,6 @@ bool rescales(const QuantPtr& from, const QuantPtr& to) {
 }
 
 }  // namespace
-
-std::vector<int64_t> channels_last_perm(int rank) {
-  std::vector<int64_t> perm{0};
-  for (int d = 2; d < rank; ++d) perm.push_back(d);
-  perm.push_back(1);
-  return perm;
-}
 
 Tensor transposed(const Tensor& t, const std::vector<int64_t>& perm) {
   Tensor out(t.dtype(), permuted(t.shape(), perm));

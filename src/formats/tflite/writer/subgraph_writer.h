@@ -191,8 +191,6 @@ bool keeps_uint8(const Module& module);
 bool has_first_contents(const Module& module, int state);
 /// True if a state belongs to a recurrent cell, whose kernel writes it: a tensor marked as variable, not a resource.
 bool belongs_to_cell(const Module& module, int state);
-/// The dimensions of a channels-first value of `rank` in the order channels last.
-std::vector<int64_t> channels_last_perm(int rank);
 /// The constant in another order of its dimensions; per-axis quantization follows.
 Tensor transposed(const Tensor& t, const std::vector<int64_t>& perm);
 /// The constant with an element type and quantization that the format's kernels take: floats as float32, uint8 as int8

@@ -5,6 +5,7 @@
 #include "formats/tflite/writer/op_writer.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/random/random.h"
+#include "ops/shape/channels_perm.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
 

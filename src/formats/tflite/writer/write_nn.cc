@@ -5,6 +5,7 @@
 #include "formats/tflite/writer/op_writer.h"
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
+#include "ops/shape/channels_perm.h"
 #include "ops/softmax/softmax.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"

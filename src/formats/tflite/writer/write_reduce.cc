@@ -3,6 +3,7 @@
 
 #include "formats/tflite/writer/op_writer.h"
 #include "ops/reduce/reduce.h"
+#include "ops/shape/channels_perm.h"
 #include "tensor/quant_params.h"
 
 namespace smelt::tflite {

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "formats/tflite/writer/op_writer.h"
+#include "ops/shape/channels_perm.h"
 #include "ops/shape/shape.h"
 
 namespace smelt::tflite {
