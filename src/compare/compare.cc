@@ -1,12 +1,12 @@
 #include "compare/compare.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <random>
 
 #include "base/error.h"
+#include "compare/paired_values.h"
 #include "ops/core/op.h"
 #include "ops/gather/gather.h"
 #include "tensor/numeric.h"
@@ -38,10 +38,6 @@ class Both final : public ValueTap {
   ValueTap &a_, &b_;
 };
 
-bool same_representation(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.bytes() == b.bytes() && same_quant_params(a.quant(), b.quant());
-}
-
 enum class Pass : uint8_t { kWhole, kOwn };
 
 /// Compares what a run makes with a recording. Pass::kOwn: gives the run what was recorded.
@@ -54,47 +50,64 @@ class Comparer final : public ValueTap {
   Status made(const Node& /*node*/, ValueId id, Datum& value, bool shared) override {
     const auto pair = pairs_.find(id);
     if (pair == pairs_.end() || !value.is_tensor() || !recording_.has(pair->second.first)) return Ok();
-    SMELT_ASSIGN(const Tensor expected, recording_.read(pair->second.first));
-    Tensor& t = value.tensor;
-    const std::vector<float> want = laid_out(reals(expected), expected.shape(), pair->second.layout);
-    note(id, want, expected, t);
-    if (pass_ == Pass::kOwn && !shared && want.size() == static_cast<size_t>(t.elements())) {
-      if (pair->second.layout == ElementOrder::kSame && same_representation(expected, t)) {
-        if (t.bytes() > 0) std::memcpy(t.raw(), expected.raw(), t.bytes());
-      } else {
-        write_reals(want, t);
-      }
-    }
-    return Ok();
+    const PairedValues values(recording_, pair->second, value.tensor);
+    DiscrepancySum sum;
+    Ranges ranges;
+    const auto add = [&](std::span<const float> want, std::span<const float> have) {
+      sum.add(want, have);
+      if (pass_ == Pass::kWhole && options_.histograms) ranges.add(want, have);
+    };
+    SMELT_TRY(pass_ == Pass::kOwn && !shared ? values.replace(add) : values.visit(add));
+    const Discrepancy d = sum.result();
+    ValueComparison& v = to_[id];
+    if (!note(id, d, excess(d, values.first(), value.tensor, options_.tolerance), v)) return Ok();
+    return pass_ == Pass::kWhole && options_.histograms && d.comparable ? count(values, ranges, v) : Ok();
   }
 
  private:
-  void note(ValueId id, const std::vector<float>& want, const Tensor& expected, const Tensor& t) {
-    const std::vector<float> have = reals(t);
-    const Discrepancy d = discrepancy(want, have);
-    const double over = excess(d, expected, t, options_.tolerance);
-    ValueComparison& v = to_[id];
+  struct Ranges {
+    Extent first, second, error;
+    void add(std::span<const float> want, std::span<const float> have) {
+      first.add(want);
+      second.add(have);
+      if (want.size() == have.size()) error.add(differences(want, have));
+    }
+  };
+  static std::vector<float> differences(std::span<const float> want, std::span<const float> have) {
+    std::vector<float> out(want.size());
+    for (size_t i = 0; i < want.size(); ++i) out[i] = have[i] - want[i];
+    return out;
+  }
+
+  /// True if the discrepancy is the worst of the draws so far.
+  bool note(ValueId id, const Discrepancy& d, double over, ValueComparison& v) {
     const bool first = v.second == kNoValue;
     v.second = id;
     v.pair = pairs_.at(id);
     if (pass_ == Pass::kOwn) {
-      if (v.has_own && over <= v.own_excess) return;
+      if (v.has_own && over <= v.own_excess) return false;
       v.has_own = true;
       v.own = d;
       v.own_excess = over;
       v.own_draw = draw_;
-      return;
+      return true;
     }
-    if (!first && over <= v.total_excess) return;
+    if (!first && over <= v.total_excess) return false;
     v.total = d;
     v.total_excess = over;
     v.total_draw = draw_;
-    if (!options_.histograms || want.size() != have.size()) return;
-    v.first_histogram = histogram(want);
-    v.second_histogram = histogram(have);
-    std::vector<float> error(want.size());
-    for (size_t i = 0; i < want.size(); ++i) error[i] = have[i] - want[i];
-    v.error_histogram = histogram(error);
+    return true;
+  }
+
+  static Status count(const PairedValues& values, const Ranges& ranges, ValueComparison& v) {
+    v.first_histogram = ranges.first.bins();
+    v.second_histogram = ranges.second.bins();
+    v.error_histogram = ranges.error.bins();
+    return values.visit([&](std::span<const float> want, std::span<const float> have) {
+      v.first_histogram.count(want);
+      v.second_histogram.count(have);
+      v.error_histogram.count(differences(want, have));
+    });
   }
 
   Pass pass_;

@@ -30,14 +30,13 @@ double Discrepancy::sqnr() const {
   return rms == 0 ? std::numeric_limits<double>::infinity() : 20 * std::log10(signal / rms);
 }
 
-Discrepancy discrepancy(std::span<const float> first, std::span<const float> second) {
-  Discrepancy d;
+void DiscrepancySum::add(std::span<const float> first, std::span<const float> second) {
+  Discrepancy& d = sums_;
   if (first.size() != second.size()) {
     d.comparable = false;
     d.problem = "different numbers of elements";
-    return d;
+    return;
   }
-  double squares = 0, signal = 0;
   for (size_t i = 0; i < first.size(); ++i) {
     const double a = first[i], b = second[i];
     if (!std::isfinite(a) || !std::isfinite(b)) {
@@ -50,16 +49,26 @@ Discrepancy discrepancy(std::span<const float> first, std::span<const float> sec
     d.mean_abs += std::abs(e);
     d.max_abs = std::max(d.max_abs, std::abs(e));
     d.signal_max = std::max(d.signal_max, std::abs(a));
-    squares += e * e;
-    signal += a * a;
+    squares_ += e * e;
+    signal_ += a * a;
   }
+}
+
+Discrepancy DiscrepancySum::result() const {
+  Discrepancy d = sums_;
   if (d.count == 0) return d;
   const auto n = static_cast<double>(d.count);
   d.mean /= n;
   d.mean_abs /= n;
-  d.rms = std::sqrt(squares / n);
-  d.signal = std::sqrt(signal / n);
+  d.rms = std::sqrt(squares_ / n);
+  d.signal = std::sqrt(signal_ / n);
   return d;
+}
+
+Discrepancy discrepancy(std::span<const float> first, std::span<const float> second) {
+  DiscrepancySum sum;
+  sum.add(first, second);
+  return sum.result();
 }
 
 namespace {
@@ -100,23 +109,25 @@ double excess(const Discrepancy& d, const Tensor& first, const Tensor& second, c
   return scale > 0 ? d.rms / scale / std::max(rounding_noise(first), rounding_noise(second)) : kInfinite;
 }
 
-Histogram histogram(std::span<const float> values, size_t bins) {
-  Histogram h;
-  h.counts.assign(bins, 0);
-  bool any = false;
+void Histogram::count(std::span<const float> values) {
+  const double width = high - low;
+  const auto bins = static_cast<double>(counts.size());
   for (const float v : values) {
     if (!std::isfinite(v)) continue;
-    h.low = any ? std::min(h.low, static_cast<double>(v)) : v;
-    h.high = any ? std::max(h.high, static_cast<double>(v)) : v;
-    any = true;
+    const double at = width > 0 ? (v - low) / width * bins : 0;
+    ++counts[std::min(static_cast<size_t>(at), counts.size() - 1)];
   }
-  const double width = h.high - h.low;
-  for (const float v : values) {
-    if (!std::isfinite(v)) continue;
-    const double at = width > 0 ? (v - h.low) / width * static_cast<double>(bins) : 0;
-    ++h.counts[std::min(static_cast<size_t>(at), bins - 1)];
-  }
-  return h;
 }
+
+void Extent::add(std::span<const float> values) {
+  for (const float v : values) {
+    if (!std::isfinite(v)) continue;
+    low_ = any_ ? std::min(low_, static_cast<double>(v)) : v;
+    high_ = any_ ? std::max(high_, static_cast<double>(v)) : v;
+    any_ = true;
+  }
+}
+
+Histogram Extent::bins(size_t number) const { return {low_, high_, std::vector<int64_t>(number, 0)}; }
 
 }  // namespace smelt

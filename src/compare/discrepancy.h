@@ -33,6 +33,18 @@ struct Discrepancy {
 };
 Discrepancy discrepancy(std::span<const float> first, std::span<const float> second);
 
+/// Sums up the discrepancy of values that come some at a time.
+class DiscrepancySum {
+ public:
+  /// Values in the same places. Unlike numbers of them: the whole is not comparable.
+  void add(std::span<const float> first, std::span<const float> second);
+  Discrepancy result() const;
+
+ private:
+  Discrepancy sums_;  ///< mean and mean_abs: sums
+  double squares_ = 0, signal_ = 0;
+};
+
 /// What two values may differ by and count as equal.
 struct Tolerance {
   std::optional<double> relative;  ///< of Discrepancy::relative(); nullopt: by element type
@@ -44,11 +56,24 @@ struct Tolerance {
 /// quantized value from a real one by some steps.
 double excess(const Discrepancy& d, const Tensor& first, const Tensor& second, const Tolerance& tolerance);
 
-/// Counts of values in equal bins over [low, high].
+/// Counts of finite values in equal bins over [low, high].
 struct Histogram {
   double low = 0, high = 0;
-  std::vector<int64_t> counts;
+  std::vector<int64_t> counts;  ///< empty: no bins yet
+  /// Counts values. Precondition: there are bins, and the values are within the range.
+  void count(std::span<const float> values);
 };
-Histogram histogram(std::span<const float> values, size_t bins = 32);
+
+/// The range of finite values that come some at a time.
+class Extent {
+ public:
+  void add(std::span<const float> values);
+  /// Empty bins over the range; over [0, 0] without values.
+  Histogram bins(size_t number = 32) const;
+
+ private:
+  double low_ = 0, high_ = 0;
+  bool any_ = false;
+};
 
 }  // namespace smelt

@@ -4,8 +4,9 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <span>
 
-#include "compare/discrepancy.h"
+#include "compare/paired_values.h"
 #include "ops/core/op.h"
 #include "tensor/quant_params.h"
 
@@ -317,31 +318,37 @@ const char* to_string(Evidence evidence) {
 Status Observer::made(const Node& /*node*/, ValueId id, Datum& value, bool /*shared*/) {
   if (!value.is_tensor()) return Ok();
   const Tensor& t = value.tensor;
-  const std::vector<float> v = reals(t);
-  if (v.empty()) return Ok();
   Observed o;
   o.type = Tensor::view(t.dtype(), t.shape(), nullptr, nullptr);
   o.type.set_quant(t.quant());
   o.order = static_cast<int>(to_.size());
-  o.low = o.high = v[0];
   o.informative = true;
   double squares = 0;
-  for (const float x : v) {
-    o.informative = o.informative && std::isfinite(x);
-    o.mean += x;
-    o.mean_abs += std::abs(x);
-    squares += static_cast<double>(x) * x;
-    o.low = std::min<double>(o.low, x);
-    o.high = std::max<double>(o.high, x);
-  }
-  const auto n = static_cast<double>(v.size());
+  int64_t count = 0;
+  const int64_t samples = t.elements() >= kSamples ? kSamples : 0;
+  visit_reals(t, [&](int64_t at, std::span<const float> values) {
+    if (count == 0 && !values.empty()) o.low = o.high = values[0];
+    for (const float x : values) {
+      o.informative = o.informative && std::isfinite(x);
+      o.mean += x;
+      o.mean_abs += std::abs(x);
+      squares += static_cast<double>(x) * x;
+      o.low = std::min<double>(o.low, x);
+      o.high = std::max<double>(o.high, x);
+    }
+    count += static_cast<int64_t>(values.size());
+    for (auto i = static_cast<int64_t>(o.samples.size()); i < samples; ++i) {
+      const int64_t from = sample_position(i, t.elements()) - at;
+      if (from >= static_cast<int64_t>(values.size())) break;
+      o.samples.push_back(values[static_cast<size_t>(from)]);
+    }
+  });
+  if (count == 0) return Ok();
+  const auto n = static_cast<double>(count);
   o.mean /= n;
   o.mean_abs /= n;
   o.rms = std::sqrt(squares / n);
-  o.informative = o.informative && v.size() >= 4 && o.high > o.low && o.rms > 0;
-  if (v.size() >= static_cast<size_t>(kSamples))
-    for (int64_t i = 0; i < kSamples; ++i)
-      o.samples.push_back(v[static_cast<size_t>(sample_position(i, t.elements()))]);
+  o.informative = o.informative && count >= 4 && o.high > o.low && o.rms > 0;
   to_.insert_or_assign(id, std::move(o));
   return Ok();
 }

@@ -87,4 +87,11 @@ Result<Tensor> Recording::read(ValueId id) const {
   return t;
 }
 
+Status Recording::read(ValueId id, int64_t at, int64_t count, void* to) const {
+  const Entry& e = entries_.at(id);
+  const size_t width = Tensor::byte_size(e.type.dtype(), 1);
+  return read_all(*e.file, static_cast<char*>(to), static_cast<size_t>(count) * width,
+                  e.offset + static_cast<uint64_t>(at) * width);
+}
+
 }  // namespace smelt

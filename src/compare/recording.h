@@ -23,6 +23,9 @@ class Recording {
   const Tensor& type(ValueId id) const { return entries_.at(id).type; }
   /// Reads a tensor into storage of its own. Precondition: has(id).
   Result<Tensor> read(ValueId id) const;
+  /// Reads `count` elements from element `at` on. Preconditions: has(id), there are that many, and an element of the
+  /// type takes whole bytes.
+  Status read(ValueId id, int64_t at, int64_t count, void* to) const;
   /// In the order in which they were made.
   const std::vector<ValueId>& order() const { return order_; }
   uint64_t bytes() const { return end_; }

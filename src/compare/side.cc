@@ -1,5 +1,7 @@
 #include "compare/side.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -7,6 +9,7 @@
 #include "backends/backend.h"
 #include "base/error.h"
 #include "base/guard.h"
+#include "base/mapped_file.h"
 #include "compare/peer.h"
 #include "ops/core/op.h"
 #include "runtime/compiled.h"
@@ -29,23 +32,52 @@ Status show_inputs(const Graph& g, std::span<const Datum> inputs, ValueTap& tap)
   return Ok();
 }
 
+using Ranges = std::vector<std::span<const std::byte>>;
+
+/// The bytes of large constants.
+Ranges large_constants(const Module& module) {
+  constexpr size_t kLarge = size_t{1} << 16;
+  Ranges out;
+  for (const Graph& g : module.graphs)
+    for (const Value& v : g.values)
+      if (v.constant && v.constant->dtype() != DType::kString && v.constant->bytes() >= kLarge)
+        out.emplace_back(v.constant->unaligned_bytes(), v.constant->bytes());
+  return out;
+}
+/// Gives pages of a mapped file back: loading read them, or they came with a small constant beside them, and kernels
+/// have packed their contents.
+void release_constants(const Ranges& constants) {
+  for (const auto& c : constants) release_pages(c.data(), c.size());
+}
+
 /// Keeps a tap in place for one run. It sees the values of the graph.
 class Tapped final : ValueTap {
  public:
-  Tapped(Environment& env, const Graph& g, ValueTap& tap)
-      : env_(env), values_(static_cast<ValueId>(g.values.size())), tap_(tap) {
+  Tapped(Environment& env, const Graph& g, const Ranges& constants, ValueTap& tap)
+      : env_(env), values_(static_cast<ValueId>(g.values.size())), constants_(constants), tap_(tap) {
     env_.tap = this;
   }
   ~Tapped() override { env_.tap = nullptr; }
   Status made(const Node& node, ValueId id, Datum& value, bool shared) override {
+    constexpr int kOften = 8;
+    if (++seen_ % kOften == 0) release_constants(constants_);
     return id < values_ ? tap_.made(node, id, value, shared) : Ok();
   }
 
  private:
+  int seen_ = 0;
   Environment& env_;
   ValueId values_;
+  const Ranges& constants_;
   ValueTap& tap_;
 };
+
+/// What was freed goes back to the system, also between blocks that live on.
+void release_freed_memory() {
+#if defined(__GLIBC__)
+  ::malloc_trim(0);
+#endif
+}
 
 /// The constant, as a view of its own where its bytes are not aligned: the aligned copy that a kernel makes goes with
 /// it.
@@ -70,23 +102,32 @@ class HostSide final : public Side {
  public:
   using Make = std::function<std::unique_ptr<Environment>(std::shared_ptr<const Module>)>;
   HostSide(std::string label, std::shared_ptr<const Module> module, int graph, Make make)
-      : Side(std::move(label), std::move(module), graph), make_(std::move(make)) {}
+      : Side(std::move(label), std::move(module), graph),
+        make_(std::move(make)),
+        constants_(large_constants(*module_)) {
+    release_constants(constants_);
+  }
   Status run(std::span<const Datum> inputs, ValueTap& tap) override {
     return guarded([&]() -> Status {
       if (!env_) env_ = make_(apart(*module_));
       SMELT_TRY(show_inputs(graph(), inputs, tap));
       env_->reset_state();
       env_->control.begin(env_->options, env_->size, inputs);
-      const Tapped tapped(*env_, graph(), tap);
+      const Tapped tapped(*env_, graph(), constants_, tap);
       SMELT_TRY(env_->call(graph_, inputs, 0));
       return Ok();
     });
   }
-  void rest() override { env_.reset(); }
+  void rest() override {
+    env_.reset();
+    release_freed_memory();
+    release_constants(constants_);
+  }
   bool takes_changes() const override { return true; }
 
  private:
   Make make_;
+  Ranges constants_;
   std::unique_ptr<Environment> env_;  ///< null: resting
 };
 
