@@ -165,51 +165,15 @@ class BinaryF32 final : public Kernel {
   BinaryF32(BinaryVector rows, const BroadcastLoops& loops, Bounds bounds)
       : rows_(rows), loops_(loops), bounds_(bounds) {}
   Status run(KernelContext& ctx) const override {
-    const float* a = ctx.input(0).data<float>();
-    const float* b = ctx.input(1).data<float>();
-    float* y = ctx.output(0).data<float>();
-    constexpr int64_t kGrain = 16384;  // elements a thread takes at once
-    if (loops_.narrow()) {
-      const int64_t last = loops_.rank - 1;
-      loops_.each_block(ctx.threads(), kGrain, [&](int64_t at_a, int64_t at_b, int64_t at_y) {
-        block({a + at_a, loops_.a[last], loops_.inner_a}, {b + at_b, loops_.b[last], loops_.inner_b}, y + at_y);
-      });
-      return Ok();
-    }
-    loops_.each_row(ctx.threads(), kGrain, [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) {
-      rows_(a + at_a, loops_.inner_a, b + at_b, loops_.inner_b, y + at_y, n, bounds_.lo, bounds_.hi);
-    });
+    loops_.each_row(ctx, sizeof(float), sizeof(float),
+                    [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+                      rows_(static_cast<const float*>(a), sa, static_cast<const float*>(b), sb, static_cast<float*>(y),
+                            n, bounds_.lo, bounds_.hi);
+                    });
     return Ok();
   }
 
  private:
-  /// An operand of short rows: steps from row to row, and within one.
-  struct Rows {
-    const float* from;
-    int64_t row, step;
-    bool dense(int64_t inner) const { return row == inner && step == 1; }
-    void spread(int64_t first, int64_t rows, int64_t inner, float* to) const {
-      for (int64_t r = first; r < first + rows; ++r)
-        for (int64_t i = 0; i < inner; ++i) *to++ = from[r * row + i * step];
-    }
-  };
-  /// Short rows become long ones: operands that repeat are written out for several rows at a time.
-  void block(const Rows& a, const Rows& b, float* y) const {
-    constexpr int64_t kFloats = 256;
-    float wide_a[kFloats], wide_b[kFloats];
-    const int64_t inner = loops_.inner, rows = loops_.dims[loops_.rank - 1], together = kFloats / inner;
-    const auto once = [](const Rows& x) { return x.row == 0; };
-    for (int64_t first = 0; first < rows; first += together) {
-      const int64_t n = std::min(together, rows - first);
-      const auto operand = [&](const Rows& x, float* wide) {
-        if (x.dense(inner)) return x.from + first * inner;
-        if (first == 0 || !once(x)) x.spread(first, n, inner, wide);
-        return static_cast<const float*>(wide);
-      };
-      rows_(operand(a, wide_a), 1, operand(b, wide_b), 1, y + first * inner, n * inner, bounds_.lo, bounds_.hi);
-    }
-  }
-
   BinaryVector rows_;
   BroadcastLoops loops_;
   Bounds bounds_;

@@ -166,8 +166,8 @@ class BinaryFixed final : public Kernel {
         bytes_(spec.outputs[0].dtype == DType::kI16 ? 2 : 1),
         rows_(SMELT_FOR_LEVEL(spec.isa, choose_fixed_vector)(node_, spec.outputs[0].dtype, small)) {}
   Status run(KernelContext& ctx) const override {
-    loops_.each_row(ctx, bytes_, bytes_, [&](const void* a, const void* b, void* y, int64_t n) {
-      rows_(node_, a, loops_.inner_a, b, loops_.inner_b, y, n);
+    loops_.each_row(ctx, bytes_, bytes_, [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+      rows_(node_, a, sa, b, sb, y, n);
     });
     return Ok();
   }

@@ -7,8 +7,9 @@ namespace {
 using namespace smelt::test;
 
 TEST(BinaryFixed, FunctionsTypesAndShapes) {
-  const std::pair<Shape, Shape> shapes[] = {
-      {{3, 7, 53}, {3, 7, 53}}, {{2, 5, 9}, {9}}, {{4, 6}, {1}}, {{3, 1}, {1, 300}}};
+  const std::pair<Shape, Shape> shapes[] = {{{3, 7, 53}, {3, 7, 53}},   {{2, 5, 9}, {9}},   {{4, 6}, {1}},
+                                            {{3, 1}, {1, 300}},         {{2, 700, 3}, {3}}, {{40, 7, 16}, {40, 7, 1}},
+                                            {{5, 1, 200}, {5, 9, 200}}, {{2, 30, 70}, {70}}};
   for (const auto& [a, b] : shapes)
     for (const DType type : {DType::kI8, DType::kU8, DType::kI16})
       for (const auto& [fn, coarse] : {std::pair{Binary::kAdd, 1.0f},

@@ -202,9 +202,8 @@ class BinaryI8 final : public Kernel {
         row_(SMELT_FOR_LEVEL(spec.isa, choose_binary_i8)(rule)),
         loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)) {}
   Status run(KernelContext& ctx) const override {
-    loops_.each_row(ctx, 1, 1, [&](const void* a, const void* b, void* y, int64_t n) {
-      row_(rule_, static_cast<const uint8_t*>(a), loops_.inner_a, static_cast<const uint8_t*>(b), loops_.inner_b,
-           static_cast<uint8_t*>(y), n);
+    loops_.each_row(ctx, 1, 1, [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+      row_(rule_, static_cast<const uint8_t*>(a), sa, static_cast<const uint8_t*>(b), sb, static_cast<uint8_t*>(y), n);
     });
     return Ok();
   }

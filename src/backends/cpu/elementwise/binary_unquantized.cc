@@ -168,9 +168,9 @@ class BinaryUnquantized final : public Kernel {
         out_size_(static_cast<int64_t>(Tensor::byte_size(spec.outputs[0].dtype, 1))) {}
   Status run(KernelContext& ctx) const override {
     if (checked_) SMELT_TRY(check_divisor(ctx.input(1)));
-    loops_.each_row(ctx, size_, out_size_, [&](const void* a, const void* b, void* y, int64_t n) {
-      rows_(a, loops_.inner_a, b, loops_.inner_b, y, n);
-    });
+    loops_.each_row(
+        ctx, size_, out_size_,
+        [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) { rows_(a, sa, b, sb, y, n); });
     return Ok();
   }
 

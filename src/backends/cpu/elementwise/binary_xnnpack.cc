@@ -91,8 +91,8 @@ class BinaryXnnpack final : public Kernel {
         loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)),
         rows_(SMELT_FOR_LEVEL(spec.isa, choose_xnnpack_vector)(spec.outputs[0].dtype)) {}
   Status run(KernelContext& ctx) const override {
-    loops_.each_row(ctx, 1, 1, [&](const void* a, const void* b, void* y, int64_t n) {
-      rows_(f_, a, loops_.inner_a, b, loops_.inner_b, y, n);
+    loops_.each_row(ctx, 1, 1, [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+      rows_(f_, a, sa, b, sb, y, n);
     });
     return Ok();
   }

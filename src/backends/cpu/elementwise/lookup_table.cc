@@ -164,23 +164,23 @@ class BinaryTable final : public Kernel {
  public:
   BinaryTable(Packed table, const BroadcastLoops& loops) : table_(std::move(table)), loops_(loops) {}
   Status run(KernelContext& ctx) const override {
-    loops_.each_row(ctx, 1, 1, [&](const void* a, const void* b, void* y, int64_t n) {
-      row(static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b), static_cast<uint8_t*>(y), n);
+    loops_.each_row(ctx, 1, 1, [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+      row(static_cast<const uint8_t*>(a), sa, static_cast<const uint8_t*>(b), sb, static_cast<uint8_t*>(y), n);
     });
     return Ok();
   }
 
  private:
-  void row(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n) const {
+  void row(const uint8_t* a, int64_t sa, const uint8_t* b, int64_t sb, uint8_t* y, int64_t n) const {
     const auto* table = table_->data<uint8_t>();
-    if (loops_.inner_a && loops_.inner_b) {
+    if (sa && sb) {
       for (int64_t i = 0; i < n; ++i) y[i] = table[a[i] * 256 + b[i]];
-    } else if (loops_.inner_b) {
+    } else if (sb) {
       const uint8_t* line = table + *a * 256;
       for (int64_t i = 0; i < n; ++i) y[i] = line[b[i]];
     } else {
       const uint8_t* column = table + *b;
-      for (int64_t i = 0; i < n; ++i) y[i] = column[a[i * loops_.inner_a] * 256];
+      for (int64_t i = 0; i < n; ++i) y[i] = column[a[i * sa] * 256];
     }
   }
   Packed table_;

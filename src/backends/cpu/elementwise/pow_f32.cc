@@ -63,10 +63,11 @@ class PowF32 final : public Kernel {
       : row_(SMELT_FOR_LEVEL(spec.isa, power_row)),
         loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)) {}
   Status run(KernelContext& ctx) const override {
-    loops_.each_row(ctx, sizeof(float), sizeof(float), [&](const void* a, const void* b, void* y, int64_t n) {
-      row_(static_cast<const float*>(a), loops_.inner_a, static_cast<const float*>(b), loops_.inner_b,
-           static_cast<float*>(y), n);
-    });
+    loops_.each_row(ctx, sizeof(float), sizeof(float),
+                    [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+                      row_(static_cast<const float*>(a), sa, static_cast<const float*>(b), sb, static_cast<float*>(y),
+                           n);
+                    });
     return Ok();
   }
 
