@@ -26,6 +26,55 @@ struct Int16Products {
 /// Tiles of less rows read b as fast as the hardware brings it.
 constexpr int kFewestRowsToPrefetch = 6;
 
+/// Accumulators that depend on each other's last result only every so many steps: a product takes several cycles, of
+/// which two begin in each.
+constexpr int kChains = 8;
+
+/// A tile of so few rows that its accumulators would wait for each other: the steps of a chunk take turns with several
+/// sets of them.
+template <class P, int MR, int NV, int kAddendRows>
+void low_vnni_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
+                   int32_t* __restrict result, const void* /*next*/, TileState& /*state*/) {
+  constexpr int kSets = kChains / (MR * NV);
+  const auto* b = static_cast<const char*>(panel);
+  __m512i acc[kSets][MR][NV];
+#pragma GCC unroll 8
+  for (int s = 0; s < kSets; ++s)
+#pragma GCC unroll 4
+    for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 2
+      for (int j = 0; j < NV; ++j) acc[s][m][j] = s == 0 ? _mm512_load_si512(b + j * 64) : _mm512_setzero_si512();
+  b += kAddendRows * NV * 64;
+  for (const void* const* last = a + chunks; a < last; ++a) {
+    const auto* row = static_cast<const char*>(*a);
+    const auto step = [&](int s) {
+#pragma GCC unroll 4
+      for (int m = 0; m < MR; ++m) {
+        int group;
+        __builtin_memcpy(&group, row + lda * m, 4);
+        const __m512i av = P::spread(group);
+#pragma GCC unroll 2
+        for (int j = 0; j < NV; ++j) acc[s][m][j] = P::multiply(acc[s][m][j], av, _mm512_load_si512(b + j * 64));
+      }
+      b += NV * 64;
+      row += 4;
+    };
+    ptrdiff_t i = 0;
+    for (; i + kSets <= steps; i += kSets)
+#pragma GCC unroll 8
+      for (int s = 0; s < kSets; ++s) step(s);
+    for (; i < steps; ++i) step(0);
+  }
+#pragma GCC unroll 4
+  for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) {
+#pragma GCC unroll 8
+      for (int s = 1; s < kSets; ++s) acc[0][m][j] = _mm512_add_epi32(acc[0][m][j], acc[s][m][j]);
+      _mm512_store_si512(result + m * 32 + j * 16, acc[0][m][j]);
+    }
+}
+
 template <class P, int MR, int NV, bool kPrefetches, int kAddendRows = 1>
 void vnni_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
                int32_t* __restrict result, const void* next, TileState& /*state*/) {
@@ -68,13 +117,21 @@ void vnni_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void
     for (int j = 0; j < NV; ++j) _mm512_store_si512(result + m * 32 + j * 16, acc[m][j]);
 }
 
+template <class P, int MR, int NV, bool kPrefetches, int kAddendRows>
+constexpr GemmI8::Tile tile_of() {
+  if constexpr (2 * MR * NV <= kChains)
+    return low_vnni_tile<P, MR, NV, kAddendRows>;
+  else
+    return vnni_tile<P, MR, NV, kPrefetches, kAddendRows>;
+}
+
 template <class P, int MR, int kAddendRows = 1>
 void fill(GemmI8& g, bool sign) {
   constexpr bool kPrefetches = MR >= kFewestRowsToPrefetch;
-  g.tiles[sign][0][MR - 1] = vnni_tile<P, MR, 1, false, kAddendRows>;
-  g.tiles[sign][1][MR - 1] = vnni_tile<P, MR, 2, false, kAddendRows>;
-  g.prefetching_tiles[sign][0][MR - 1] = vnni_tile<P, MR, 1, kPrefetches, kAddendRows>;
-  g.prefetching_tiles[sign][1][MR - 1] = vnni_tile<P, MR, 2, kPrefetches, kAddendRows>;
+  g.tiles[sign][0][MR - 1] = tile_of<P, MR, 1, false, kAddendRows>();
+  g.tiles[sign][1][MR - 1] = tile_of<P, MR, 2, false, kAddendRows>();
+  g.prefetching_tiles[sign][0][MR - 1] = tile_of<P, MR, 1, kPrefetches, kAddendRows>();
+  g.prefetching_tiles[sign][1][MR - 1] = tile_of<P, MR, 2, kPrefetches, kAddendRows>();
   if constexpr (MR > 1) fill<P, MR - 1, kAddendRows>(g, sign);
 }
 
