@@ -35,6 +35,7 @@ struct KernelSpec : NodeSpec {
 };
 
 struct EpilogueF32;
+class RowStage;
 
 /// A prepared kernel: knows all shapes, holds packed weights. Immutable, so one object may run in several threads at
 /// once, each with a context of its own.
@@ -45,6 +46,10 @@ class Kernel {
   virtual size_t scratch_bytes() const { return 0; }
   /// Makes run() compute the epilogue on its output. False: the kernel takes none, or no further one.
   virtual bool take_epilogue(const EpilogueF32& /*epilogue*/) { return false; }
+  /// What kernels that run others by bands of rows need of it; null: not to be run so.
+  virtual RowStage* row_stage() { return nullptr; }
+  /// Makes run() compute `next`, too, a convolution of its output. False: `next` stays where it is.
+  virtual bool take_next(std::unique_ptr<Kernel>& /*next*/) { return false; }
   /// Inputs have the types of the spec, outputs are allocated with theirs. Allocates nothing.
   virtual Status run(KernelContext& ctx) const = 0;
 };

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "backends/cpu/core/epilogue.h"
+#include "ops/conv/conv_shape.h"
+
+namespace smelt {
+
+/// Rows of a channels-last image, of which memory holds `held` neighbours at a time: row y begins
+/// (y - first) % held rows behind `data`.
+struct ImageRows {
+  const float* data;
+  int64_t first, held;
+};
+
+/// What a kernel of a float32 channels-last convolution of images offers to one that runs several of them by bands of
+/// rows. Rows have the bits that the kernel gives them when it runs alone.
+class RowStage {
+ public:
+  /// What must be there of the input's rows to make some rows of the output.
+  enum class Reads : uint8_t {
+    kImage,  ///< all
+    kBand,   ///< those under them, one behind the other: as many as are made
+    kRing,   ///< those under them
+  };
+  virtual Reads reads() const = 0;
+  virtual const ConvShape& shape() const = 0;
+  virtual const EpilogueF32& row_epilogue() const = 0;
+  /// Scratch of rows().
+  virtual int64_t row_floats() const { return 0; }
+  /// Makes rows [first, last) of an image's output from y on. epilogue: computed on them; null: none.
+  virtual void rows(const ImageRows& x, int64_t first, int64_t last, const EpilogueRun* epilogue, float* scratch,
+                    float* y) const = 0;
+
+  /// The rows of the input that rows [first, last) of the output see.
+  std::pair<int64_t, int64_t> under(int64_t first, int64_t last) const {
+    const ConvShape& g = shape();
+    const int64_t begin = std::clamp<int64_t>(first * g.stride[1] - g.pad[1], 0, g.in[1]);
+    const int64_t end = (last - 1) * g.stride[1] - g.pad[1] + (g.kernel[1] - 1) * g.dilation[1] + 1;
+    return {begin, std::clamp(end, begin, g.in[1])};
+  }
+
+ protected:
+  ~RowStage() = default;
+};
+
+}  // namespace smelt
