@@ -183,14 +183,15 @@ Status add_steps(Json& graph, PlannedEnvironment& env, int index, const std::vec
   SMELT_ASSIGN(const Plan* plan, env.plan_for(index, inputs, GraphRole::kEntry, ContentUse::kRead));
   const Graph& g = env.module->graphs[static_cast<size_t>(index)];
   for (const Step& s : plan->steps()) {
-    const Node* of = s.part_of ? s.part_of : s.node;
-    Json& n = graph["nodes"][static_cast<size_t>(of - g.nodes.data())];
+    const auto index_of = [&g](const Step& step) { return (step.part_of ? step.part_of : step.node) - g.nodes.data(); };
+    Json& n = graph["nodes"][static_cast<size_t>(index_of(s))];
     Json step = {{"op", to_string(s.node->op)}, {"kernel", s.kernel_name()}};
     if (s.is<AliasStep>() || s.is<DeviceStep>()) step["kernel"] = "view";
     if (s.is<StateStep>()) step["kernel"] = "state";
     if (s.is<ReferenceStep>() || s.is<DynamicStep>())
       if (std::string why = refusal(env, *plan, s); !why.empty()) step["refused"] = why;
     if (!s.host_reason.empty()) step["host_reason"] = s.host_reason;
+    if (s.joined >= 0) step["with"] = index_of(plan->steps()[static_cast<size_t>(s.joined)]);
     if (s.calls > 0) {
       step["micros"] = s.micros / static_cast<double>(s.calls);
       n["micros"] = n.value("micros", 0.0) + s.micros / static_cast<double>(s.calls);

@@ -64,6 +64,7 @@ std::string kernels(const Json& n) {
   for (const Json& s : n["steps"]) {
     const std::string kernel = s["kernel"];
     if (out.find(kernel) == std::string::npos) out += (out.empty() ? "" : " + ") + kernel;
+    if (s.contains("with")) out += formatted(" with {}", s["with"].get<size_t>());
   }
   return out.empty() ? n["runs_on"].get<std::string>() : out;
 }

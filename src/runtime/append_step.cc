@@ -19,14 +19,15 @@ std::optional<OnlyUse> only_use_before(std::span<const Step> steps, size_t k, st
   }
   if (head == k) return std::nullopt;
   const auto at = std::ranges::find(inputs, steps[k - 1].node->outputs[0]);
-  return OnlyUse{head, static_cast<size_t>(at - inputs.begin())};
+  const int32_t joined = steps[head].joined;
+  return OnlyUse{joined < 0 ? head : static_cast<size_t>(joined), head, static_cast<size_t>(at - inputs.begin())};
 }
 
 void append_step(PlanParts& plan, const OnlyUse& use, size_t at, const SegmentStep& work) {
   Step &head = plan.steps[use.head], &step = plan.steps[at];
-  for (size_t k = use.head; k < at; ++k) {
-    plan.values[static_cast<size_t>(plan.steps[k].out[0])] = Datum{};
-    if (k > use.head) plan.steps[k].work = DeviceStep{DeviceStep::Kind::kView};
+  for (size_t k = use.maker; k < at; ++k) {
+    plan.values[static_cast<size_t>(plan.steps[k].node->outputs[0])] = Datum{};
+    if (k > use.maker) plan.steps[k].work = DeviceStep{DeviceStep::Kind::kView};
   }
   std::vector<ValueId>& in = plan.joined_inputs.emplace_back(head.in.begin(), head.in.end());
   for (size_t i = 0; i < step.in.size(); ++i)
@@ -34,6 +35,7 @@ void append_step(PlanParts& plan, const OnlyUse& use, size_t at, const SegmentSt
   head.in = in;
   head.out = step.out;
   step.work = work;
+  step.joined = static_cast<int32_t>(use.head);
 }
 
 }  // namespace smelt

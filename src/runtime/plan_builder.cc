@@ -263,13 +263,12 @@ class PlanBuilder {
     const auto use = only_use_before(plan_.steps, at, last_use_, views());
     if (!use || !drafts_[use->head].prepared) return false;
     const Draft& before = drafts_[use->head];
-    const Shape &made = before.types[0].shape, &y = drafts_[at].types[0].shape;
-    if (made.rank() == 0 || y.rank() == 0 || made[made.rank() - 1] != y[y.rank() - 1]) return false;
     const Compiler& c = compilers_[before.backend];
     const char* name = c.compiler->append(*before.prepared, request(*plan_.steps[at].node, drafts_[at]), use->operand);
     if (!name) return false;
     leave_arena(plan_.steps[use->head].out[0]);
-    for (size_t k = use->head; k < at; ++k) home_[static_cast<size_t>(plan_.steps[k].out[0])] = Home::kOutside;
+    for (size_t k = use->maker; k < at; ++k)
+      home_[static_cast<size_t>(plan_.steps[k].node->outputs[0])] = Home::kOutside;
     append_step(plan_, *use, at, {c.backend, nullptr, name});
     SMELT_TRY(in_arena(plan_.steps[at].out[0], drafts_[at].types[0], static_cast<int>(use->head)));
     return true;

@@ -61,6 +61,7 @@ struct Step {
   /// Of the node; an alias takes its first input alone. With a node appended: what the segment reads and makes for
   /// both.
   std::span<const ValueId> in, out;
+  int32_t joined = -1;        ///< the step whose segment computes it, too; -1: none
   std::vector<int32_t> dead;  ///< values on the heap that nobody uses after this step
   std::string host_reason;    ///< in a plan with a device: why the node is not on it
   std::variant<DynamicStep, ReferenceStep, SegmentStep, AliasStep, StateStep, DeviceStep> work;

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/conv/im2col.h"
 #include "backends/cpu/conv/packed_filter.h"
+#include "backends/cpu/conv/row_stage.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
 
@@ -165,7 +166,7 @@ ConvShape in_words(ConvShape g, const GemmF32& gemm) {
 
 /// Channels-last: rows of patches times packed filters. Where words of the gemm are no floats, the images are copied
 /// first.
-class ConvNhwcF32 final : public Kernel {
+class ConvNhwcF32 final : public Kernel, public RowStage {
  public:
   ConvNhwcF32(const ConvShape& shape, const GemmF32& gemm, const KernelSpec& spec)
       : g_(in_words(shape, gemm)),
@@ -240,7 +241,34 @@ class ConvNhwcF32 final : public Kernel {
     return Ok();
   }
 
+  RowStage* row_stage() override {
+    const bool by_lines = lines_.use && segments_.empty() && g_.planar(), by_pixels = g_.pointwise() && !copies_rows_;
+    return !gemm_.to_words && g_.groups == 1 && g_.out[2] >= kRowPixels && (by_lines || by_pixels) ? this : nullptr;
+  }
+  Reads reads() const override { return lines_.use ? Reads::kImage : Reads::kBand; }
+  const ConvShape& shape() const override { return g_; }
+  const EpilogueF32& row_epilogue() const override { return epilogue_; }
+  int64_t row_floats() const override { return slot_floats(); }
+  void rows(const ImageRows& x, int64_t first, int64_t last, const EpilogueRun* epilogue, float* scratch,
+            float* y) const override {
+    const int64_t panels = gemm_.panels(g_.c_out), row = g_.out[2] * g_.c_out;
+    if (lines_.use) {
+      for (int64_t n = 0; first < last; first += n, y += n * row) {
+        n = std::min(last - first, lines_.lines);
+        lines({x.data, y, epilogue}, 0, first, n, {0, panels}, scratch);
+      }
+      return;
+    }
+    const Bounds bounds = activation_bounds(act_);
+    const float* from = x.data + (first - x.first) * g_.in[2] * g_.c_in;
+    gemm_.run((last - first) * g_.out[2], g_.c_out, g_.c_in, from, g_.c_in, packed_->data<float>(), 0, panels, y,
+              g_.c_out, nullptr, bounds.lo, bounds.hi, epilogue);
+    activate(y, (last - first) * g_.out[2], {0, panels});
+  }
+
  private:
+  /// Pixels of a row from which on the tiles of any rows add up as those of the whole image do.
+  static constexpr int64_t kRowPixels = 16;
   /// The operands of a run.
   struct Run {
     const float* x;
@@ -299,10 +327,18 @@ class ConvNhwcF32 final : public Kernel {
       const int64_t at = first % plane_, left = std::min(last - first, plane_ - at);
       const int64_t most = lines_.use ? lines_.lines : block_, chunks = (left + most - 1) / most;
       n = (left + chunks - 1) / chunks;
-      if (lines_.use)
-        lines(run, first / plane_, at, n, panels, workspace);
-      else
-        block(run, first / plane_, at, n, panels, workspace);
+      const int64_t plane = first / plane_;
+      if (lines_.use) {
+        const int64_t image = plane / g_.out[0], oz = plane % g_.out[0];
+        const float* const x = run.x + image * g_.in_pixels() * pixel_;
+        float* const y = run.y + image * g_.out_pixels() * g_.all_out();
+        if (!segments_.empty())
+          segments({x, y, run.epilogue}, at, n, panels);
+        else
+          lines({x, y + (oz * g_.out[1] + at) * g_.out[2] * g_.all_out(), run.epilogue}, oz, at, n, panels, workspace);
+      } else {
+        block(run, plane, at, n, panels, workspace);
+      }
     }
   }
   void activate(float* y, int64_t pixels, Panels panels) const {
@@ -340,14 +376,9 @@ class ConvNhwcF32 final : public Kernel {
     activate(to, last - first, panels);
   }
 
-  /// So many output lines from `first` on, of those of a plane.
-  void lines(const Run& run, int64_t plane, int64_t first, int64_t count, Panels panels, float* slice) const {
-    const int64_t image = plane / g_.out[0], oz = plane % g_.out[0];
-    const float* from = run.x + image * g_.in_pixels() * pixel_;
-    if (!segments_.empty()) {
-      float* const y = run.y + image * g_.out_pixels() * g_.all_out();
-      return segments({from, y, run.epilogue}, first, count, panels);
-    }
+  /// So many output lines from `first` on, of those of depth oz. run: of the image, y of the first line.
+  void lines(const Run& run, int64_t oz, int64_t first, int64_t count, Panels panels, float* slice) const {
+    const float* from = run.x;
     if (lines_.copied) {
       const auto copy = [&](int64_t pixel, int64_t n, float* to) {
         if (gemm_.to_words && !image_in_words_) return to_words(from, pixel, n, to);
@@ -358,7 +389,7 @@ class ConvNhwcF32 final : public Kernel {
     } else {
       from += (oz * g_.stride[0] * g_.in[1] + first * g_.stride[1]) * lines_.line;
     }
-    float* to = run.y + (image * g_.out_pixels() + (oz * g_.out[1] + first) * g_.out[2]) * g_.all_out();
+    float* to = run.y;
     const int64_t pixel_step = g_.stride[2] * g_.all_in();
     const Bounds bounds = activation_bounds(act_);
     const int64_t packed_group = gemm_.packed_size(g_.k(), g_.c_out);

@@ -1,6 +1,7 @@
 // The CPU behind the back-end interface: every partition is one node, run by one kernel on the host's tensors, and
-// maybe the kernel's epilogue.
+// what is appended to it: the kernel's epilogue, or convolutions that run with it by bands of rows.
 #include "backends/backend.h"
+#include "backends/cpu/conv/row_chain.h"
 #include "backends/cpu/conv/winograd_choice.h"
 #include "backends/cpu/core/cost.h"
 #include "backends/cpu/core/epilogue.h"
@@ -15,16 +16,17 @@ class CpuSegment final : public Segment {
   CpuSegment(std::unique_ptr<Kernel> kernel, bool one_thread) : Segment(one_thread), kernel_(std::move(kernel)) {}
   Status run(KernelContext& context, std::span<const Datum>) override { return kernel_->run(context); }
   size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
-  bool take_epilogue(const EpilogueF32& epilogue) { return kernel_->take_epilogue(epilogue); }
 
  private:
   std::unique_ptr<Kernel> kernel_;
 };
 
 struct CpuNode final : PreparedNode {
-  std::shared_ptr<CpuSegment> segment;
-  const char* kernel = "";
-  int inputs = 0;  ///< of the node
+  std::unique_ptr<Kernel> kernel;
+  bool one_thread = false;
+  const char* name = "";  ///< of the first node's kernel
+  int inputs = 0;         ///< of the node, and of what was appended
+  Shape made;             ///< of the output
 };
 
 class CpuPlanCompiler final : public PlanCompiler {
@@ -33,26 +35,29 @@ class CpuPlanCompiler final : public PlanCompiler {
       : model_packs_(model_packs), plan_packs_(model_packs.mode()), isa_(isa), threads_(threads) {}
 
   std::unique_ptr<PreparedNode> prepare(const NodeRequest& r, std::string* why) override {
-    const int threads =
-        r.threads == ThreadUse::kAll ? threads_ : worthwhile_threads(threads_, r.node, r.inputs, r.outputs, isa_);
-    PackCache& packs = r.lifetime == ConstantLifetime::kModel ? model_packs_ : plan_packs_;
+    const int threads = this->threads(r);
     const KernelInfo* chosen = nullptr;
-    auto kernel = make_kernel({{r}, isa_, threads, packs, why}, &chosen);
+    auto kernel = make_kernel({{r}, isa_, threads, packs(r), why}, &chosen);
     if (!kernel) {
       if (why && why->empty()) *why = Cat("no CPU kernel for ", to_string(r.node.op));
       return nullptr;
     }
     auto node = std::make_unique<CpuNode>();
-    node->segment = std::make_shared<CpuSegment>(std::move(kernel), threads == 1 && r.threads == ThreadUse::kByWork);
-    node->kernel = chosen->name;
+    node->kernel = std::move(kernel);
+    node->one_thread = threads == 1 && r.threads == ThreadUse::kByWork;
+    node->name = chosen->name;
     node->inputs = static_cast<int>(r.node.inputs.size());
+    node->made = r.outputs[0].shape;
     return node;
   }
 
   const char* append(PreparedNode& before, const NodeRequest& r, size_t operand) override {
     auto& node = static_cast<CpuNode&>(before);
-    const EpilogueF32 epilogue = EpilogueF32::make(r, operand, node.inputs, isa_);
-    return epilogue && node.segment->take_epilogue(epilogue) ? "epilogue" : nullptr;
+    const char* name = r.node.op == Op::kConv ? append_conv(node, r, operand) : append_epilogue(node, r, operand);
+    if (!name) return nullptr;
+    node.inputs += static_cast<int>(r.node.inputs.size()) - 1;
+    node.made = r.outputs[0].shape;
+    return name;
   }
 
   Result<CompiledPlan> compile(const PlanOutline& plan) override {
@@ -60,13 +65,35 @@ class CpuPlanCompiler final : public PlanCompiler {
     out.nodes.resize(plan.nodes.size());
     for (const NodeRange& p : plan.partitions) {
       auto& node = static_cast<CpuNode&>(*plan.nodes[static_cast<size_t>(p.first)].prepared);
-      out.segments.push_back(std::move(node.segment));
-      out.nodes[static_cast<size_t>(p.first)].kernel = node.kernel;
+      out.segments.push_back(std::make_shared<CpuSegment>(std::move(node.kernel), node.one_thread));
+      out.nodes[static_cast<size_t>(p.first)].kernel = node.name;
     }
     return out;
   }
 
  private:
+  PackCache& packs(const NodeRequest& r) { return r.lifetime == ConstantLifetime::kModel ? model_packs_ : plan_packs_; }
+  int threads(const NodeRequest& r) const {
+    return r.threads == ThreadUse::kAll ? threads_ : worthwhile_threads(threads_, r.node, r.inputs, r.outputs, isa_);
+  }
+  const char* append_epilogue(CpuNode& before, const NodeRequest& r, size_t operand) const {
+    const Shape &made = before.made, &y = r.outputs[0].shape;
+    if (made.rank() == 0 || y.rank() == 0 || made[made.rank() - 1] != y[y.rank() - 1]) return nullptr;
+    const EpilogueF32 epilogue = EpilogueF32::make(r, operand, before.inputs, isa_);
+    return epilogue && before.kernel->take_epilogue(epilogue) ? "epilogue" : nullptr;
+  }
+  const char* append_conv(CpuNode& before, const NodeRequest& r, size_t operand) {
+    if (operand != 0 || !(r.inputs[0].shape == before.made)) return nullptr;
+    const KernelSpec spec{{r}, isa_, threads(r), packs(r)};
+    if (!may_chain_rows(spec)) return nullptr;
+    const KernelInfo* chosen = nullptr;
+    auto next = make_kernel(spec, &chosen);
+    const bool one_thread = before.one_thread && spec.threads == 1;
+    if (!next || !chain_rows(before.kernel, next, one_thread ? 1 : threads_)) return nullptr;
+    before.one_thread = one_thread;
+    return chosen->name;
+  }
+
   PackCache& model_packs_;
   PackCache plan_packs_;  ///< of contents that planning computed: their addresses mean nothing to other plans
   Isa isa_;

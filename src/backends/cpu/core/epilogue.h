@@ -68,6 +68,10 @@ class EpilogueRun {
     y_ = ctx.output(0).data<float>();
     other_ = e.unary || e.other == EpilogueF32::Other::kScalar ? &e_.scalar : ctx.input(e.input).data<float>();
   }
+  /// On rows that lie from y on, not in the output. Precondition: not kEverywhere.
+  EpilogueRun(const EpilogueF32& e, KernelContext& ctx, float* y) : e_(e), y_(y) {
+    if (e) other_ = e.block && e.other == EpilogueF32::Other::kLast ? ctx.input(e.input).data<float>() : &e_.scalar;
+  }
   explicit operator bool() const { return static_cast<bool>(e_); }
   /// Computes a block of the output: `rows` rows of `columns` elements from y on, `stride` apart. kLast: a row is part
   /// of one line of the last dimension.

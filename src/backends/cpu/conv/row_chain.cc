@@ -1,0 +1,181 @@
+#include "backends/cpu/conv/row_chain.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "backends/cpu/conv/row_stage.h"
+#include "base/checked.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kRowsFloats = 96 * 1024;  ///< of the rows between stages, which stay in the level-2 cache
+constexpr size_t kMostStages = 8;
+
+int64_t row_floats_of(const ConvShape& g) { return g.out[2] * g.all_out(); }
+
+double products_of_row(const ConvShape& g) {
+  return static_cast<double>(row_floats_of(g)) * static_cast<double>(g.k());
+}
+
+/// Convolutions, each of the output of the one before, by bands of rows of the last one's output. Threads share these
+/// rows. What a stage makes lies in a ring of rows, whose rows the next stage reads until it needs them no more.
+class RowChain final : public Kernel {
+ public:
+  RowChain(std::unique_ptr<Kernel> first, int threads) : threads_(std::max(threads, 1)) { add(std::move(first)); }
+  /// The only kernel. Precondition: none was taken.
+  std::unique_ptr<Kernel> release() { return std::move(links_[0].kernel); }
+
+  bool take_epilogue(const EpilogueF32& epilogue) override { return links_.back().kernel->take_epilogue(epilogue); }
+  bool take_next(std::unique_ptr<Kernel>& next) override {
+    RowStage* const stage = next->row_stage();
+    if (!stage || stage->reads() == RowStage::Reads::kImage || links_.size() == kMostStages) return false;
+    const EpilogueF32& epilogue = last().row_epilogue();
+    if (epilogue.block && epilogue.other == EpilogueF32::Other::kEverywhere) return false;
+    const ConvShape& made = last().shape();
+    const double value = static_cast<double>(made.batch * made.out[1]) * static_cast<double>(row_floats_of(made));
+    const double before = repeated_products();
+    add(std::move(next));
+    constexpr double kFloats = 12, kProducts = 60;  // a nanosecond: written to and read from an outer cache; of stages
+    if (choose_band() && (repeated_products() - before) / kProducts < value / kFloats) return true;
+    next = std::move(links_.back().kernel);
+    links_.pop_back();
+    if (links_.size() > 1) choose_band();
+    return false;
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * slot_floats_) * sizeof(float); }
+  Status run(KernelContext& ctx) const override {
+    auto* scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for rows of convolutions");
+    const ConvShape& g = last().shape();
+    const int64_t rows = g.batch * g.out[1], slots = std::min(threads_, rows);
+    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot)
+        for (int64_t r = rows * slot / slots, n = 0; r < rows * (slot + 1) / slots; r += n) {
+          n = std::min(rows * (slot + 1) / slots - r, g.out[1] - r % g.out[1]);
+          of_image(ctx, r / g.out[1], r % g.out[1], r % g.out[1] + n, scratch + slot * slot_floats_);
+        }
+    });
+    return Ok();
+  }
+
+ private:
+  struct Link {
+    std::unique_ptr<Kernel> kernel;
+    RowStage* stage;
+    int64_t held = 0;  ///< rows of its output that a thread holds
+    int64_t at = 0;    ///< where they lie in a thread's memory
+  };
+  using PerStage = std::array<int64_t, kMostStages>;
+
+  void add(std::unique_ptr<Kernel> kernel) {
+    RowStage* const stage = kernel->row_stage();
+    links_.push_back({std::move(kernel), stage});
+  }
+  const RowStage& last() const { return *links_.back().stage; }
+
+  /// Products of rows that two threads make.
+  double repeated_products() const {
+    double sum = 0;
+    int64_t rows = 0;  // of a stage's output, that both make
+    for (size_t i = links_.size(); i-- > 0;) {
+      const ConvShape& g = links_[i].stage->shape();
+      sum += static_cast<double>(rows) * products_of_row(g);
+      rows = std::max<int64_t>(0, (rows - 1) * g.stride[1] + (g.kernel[1] - 1) * g.dilation[1] + 1);
+    }
+    return sum * static_cast<double>(threads_ - 1);
+  }
+
+  /// The rows of a band, and the memory that it takes. False: not even bands of one row stay in the level-2 cache.
+  bool choose_band() {
+    const int64_t share = ceil_div(last().shape().batch * last().shape().out[1], threads_);
+    const int64_t most = std::min(share, last().shape().out[1]);
+    int64_t band = 1;
+    while (band < most && lay_out(band + 1)) ++band;
+    band_ = band;
+    return lay_out(band);
+  }
+  bool lay_out(int64_t band) {
+    int64_t rows = band, floats = 0;
+    for (size_t i = links_.size() - 1; i > 0; --i) {
+      const ConvShape& g = links_[i].stage->shape();
+      rows = std::min(g.in[1], (rows - 1) * g.stride[1] + (g.kernel[1] - 1) * g.dilation[1] + 1);
+      links_[i - 1].held = rows;
+      links_[i - 1].at = floats;
+      if (rows > kRowsFloats / row_floats_of(links_[i - 1].stage->shape())) return false;
+      floats += padded_floats(rows * row_floats_of(links_[i - 1].stage->shape()));
+    }
+    int64_t scratch = 0;
+    for (const Link& link : links_) scratch = std::max(scratch, link.stage->row_floats());
+    scratch_at_ = floats;
+    slot_floats_ = floats + padded_floats(scratch);
+    return floats <= kRowsFloats;
+  }
+
+  /// Rows [first, last) of the output of one image.
+  void of_image(KernelContext& ctx, int64_t image, int64_t first, int64_t last, float* memory) const {
+    const size_t n = links_.size();
+    PerStage begin, end, origin;  // rows of a stage's output that the band makes; the row that its ring begins with
+    PerStage made{};              // rows up to which they were made
+    for (int64_t y = first; y < last; y = end[n - 1]) {
+      begin[n - 1] = y;
+      end[n - 1] = y + ceil_div(last - y, ceil_div(last - y, band_));
+      for (size_t i = n - 1; i > 0; --i) {
+        const auto [from, to] = links_[i].stage->under(begin[i], end[i]);
+        begin[i - 1] = y == first ? from : std::max(from, made[i - 1]);
+        end[i - 1] = std::max(begin[i - 1], to);
+        if (y == first || links_[i].stage->reads() == RowStage::Reads::kBand) origin[i - 1] = begin[i - 1];
+      }
+      for (size_t i = 0; i < n; ++i) {
+        stage_rows(ctx, image, i, begin[i], end[i], origin, memory);
+        made[i] = end[i];
+      }
+    }
+  }
+  void stage_rows(KernelContext& ctx, int64_t image, size_t i, int64_t first, int64_t last, const PerStage& origin,
+                  float* memory) const {
+    const Link& link = links_[i];
+    const ConvShape& g = link.stage->shape();
+    const EpilogueF32& epilogue = link.stage->row_epilogue();
+    const ImageRows x = i > 0 ? ImageRows{memory + links_[i - 1].at, origin[i - 1], links_[i - 1].held}
+                              : ImageRows{ctx.input(0).data<float>() + image * g.in_pixels() * g.all_in(), 0, g.in[1]};
+    const int64_t row = row_floats_of(g);
+    if (i + 1 == links_.size()) {
+      const EpilogueRun run(epilogue, ctx);
+      float* const y = ctx.output(0).data<float>() + (image * g.out[1] + first) * row;
+      return link.stage->rows(x, first, last, run ? &run : nullptr, memory + scratch_at_, y);
+    }
+    float* const ring = memory + link.at;
+    const EpilogueRun run(epilogue, ctx, ring);
+    for (int64_t y = first, n = 0; y < last; y += n) {
+      const int64_t at = (y - origin[i]) % link.held;
+      n = std::min(last - y, link.held - at);
+      link.stage->rows(x, y, y + n, run ? &run : nullptr, memory + scratch_at_, ring + at * row);
+    }
+  }
+
+  std::vector<Link> links_;
+  int64_t threads_, band_ = 1;                ///< rows of the last stage's output that are made at once
+  int64_t slot_floats_ = 0, scratch_at_ = 0;  ///< of a thread's memory; of the scratch of stages in it
+};
+
+}  // namespace
+
+bool may_chain_rows(const KernelSpec& conv) {
+  constexpr double kNear = 256 * 1024;  // bytes that stay in the level-2 cache
+  return is_unquantized_f32(conv.inputs[0]) &&
+         static_cast<double>(conv.inputs[0].shape.elements()) * sizeof(float) > kNear * std::max(1, conv.threads);
+}
+
+bool chain_rows(std::unique_ptr<Kernel>& kernel, std::unique_ptr<Kernel>& next, int threads) {
+  if (kernel->take_next(next)) return true;
+  if (!kernel->row_stage()) return false;
+  auto chain = std::make_unique<RowChain>(std::move(kernel), threads);
+  const bool taken = chain->take_next(next);
+  kernel = taken ? std::move(chain) : chain->release();
+  return taken;
+}
+
+}  // namespace smelt

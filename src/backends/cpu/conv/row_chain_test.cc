@@ -1,0 +1,188 @@
+// Convolutions that run by bands of rows: plans with and without give the same bits.
+#include "backends/cpu/conv/row_chain.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/conv/row_stage.h"
+#include "base/cat.h"
+#include "ops/conv/conv.h"
+#include "ops/core/builder.h"
+#include "ops/core/verify.h"
+#include "ops/elementwise/elementwise.h"
+#include "runtime/compiled.h"
+#include "runtime/planned_environment.h"
+#include "tests/support/op_case.h"
+#include "tests/support/tested_levels.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::test;
+
+/// What stands behind a convolution.
+enum class Tail : uint8_t { kNone, kSwish, kScaled, kTanh };
+/// A convolution of `kernel` taps a side with `channels` filters; channels 0: depthwise.
+struct Stage {
+  int64_t channels = 0, kernel = 1, stride = 1;
+  std::vector<int64_t> pads = {0, 0, 0, 0};  ///< top, left, bottom, right
+  int64_t dilation = 1;
+  Tail tail = Tail::kNone;
+};
+struct Chain {
+  const char* label;
+  Shape image;
+  std::vector<Stage> stages;
+  int joined;             ///< convolutions that run in the segment of another one
+  bool residual = false;  ///< the image is added to the result
+};
+
+Stage pointwise(int64_t channels, Tail tail = Tail::kNone) { return {.channels = channels, .tail = tail}; }
+Stage depthwise(int64_t kernel, int64_t stride, std::vector<int64_t> pads, int64_t dilation = 1,
+                Tail tail = Tail::kNone) {
+  return {.kernel = kernel, .stride = stride, .pads = std::move(pads), .dilation = dilation, .tail = tail};
+}
+
+const std::vector<Chain>& chains() {
+  static const std::vector<Chain> all = {
+      {"inverted residual", {2, 61, 47, 24}, {pointwise(144), depthwise(3, 1, {1, 1, 1, 1}), pointwise(24)}, 2, true},
+      {"stride 2, pad behind", {1, 62, 94, 16}, {pointwise(40), depthwise(3, 2, {0, 0, 1, 1}), pointwise(24)}, 1},
+      {"5x5", {1, 61, 53, 8}, {pointwise(75, Tail::kSwish), depthwise(5, 1, {2, 2, 2, 2}), pointwise(37)}, 2},
+      {"5x5, stride 2", {3, 46, 47, 8}, {pointwise(72), depthwise(5, 2, {2, 1, 1, 2}, 1, Tail::kSwish)}, 1},
+      {"7x7", {1, 55, 57, 8}, {pointwise(80, Tail::kScaled), depthwise(7, 1, {3, 3, 3, 3}), pointwise(16)}, 2},
+      {"dilated", {1, 55, 57, 8}, {pointwise(80), depthwise(3, 1, {2, 2, 2, 2}, 2), pointwise(16, Tail::kTanh)}, 2},
+      {"dilated more, uneven pads", {1, 59, 57, 8}, {pointwise(80), depthwise(3, 1, {5, 0, 1, 7}, 3)}, 1},
+      {"stride 3 leaves rows out", {1, 59, 57, 8}, {pointwise(80), depthwise(2, 3, {0, 1, 1, 0})}, 1},
+      {"the whole window is padding", {1, 57, 59, 8}, {pointwise(80), depthwise(3, 1, {4, 1, 5, 1})}, 1},
+      {"convolution first",
+       {1, 121, 97, 3},
+       {{.channels = 72, .kernel = 3, .stride = 2, .pads = {1, 1, 1, 1}}, depthwise(3, 1, {1, 1, 1, 1}), pointwise(40)},
+       2},
+      {"depthwise first", {1, 61, 53, 77}, {depthwise(3, 1, {1, 1, 1, 1}, 1, Tail::kTanh), pointwise(48)}, 1},
+      {"long",
+       {1, 64, 64, 48},
+       {depthwise(3, 1, {1, 1, 1, 1}), pointwise(64), depthwise(3, 1, {1, 1, 1, 1}), pointwise(64, Tail::kSwish),
+        depthwise(3, 2, {1, 1, 1, 1}), pointwise(96)},
+       4},
+      {"small", {1, 20, 20, 24}, {pointwise(48), depthwise(3, 1, {1, 1, 1, 1}), pointwise(24)}, 0},
+      {"short rows", {1, 700, 12, 8}, {pointwise(96), depthwise(3, 1, {1, 1, 1, 1})}, 0},
+  };
+  return all;
+}
+
+ValueId tail_of(Builder& b, Tail tail, ValueId x, int64_t channels) {
+  if (tail == Tail::kSwish) {
+    UnaryAttrs a;
+    a.fn = Unary::kHardSwish;
+    return b.op(Op::kUnary, make_attrs<UnaryAttrs>(a), {x}).value();
+  }
+  if (tail == Tail::kScaled) {
+    BinaryAttrs a;
+    a.fn = Binary::kMul;
+    return b
+        .op(Op::kBinary, make_attrs<BinaryAttrs>(a),
+            {x, b.constant("scales", random_tensor(DType::kF32, {channels}, -1, 1, 6))})
+        .value();
+  }
+  return x;
+}
+
+/// apart: every value is an output, so that each must be made.
+std::shared_ptr<Module> module_of(const Chain& chain, bool apart) {
+  auto module = std::make_shared<Module>();
+  module->graphs.resize(1);
+  module->methods = {{"main", 0}};
+  Builder b(*module, 0);
+  const ValueId image = b.input("image", ValueType::tensor(DType::kF32, chain.image));
+  ValueId x = image;
+  int64_t channels = chain.image[3];
+  std::vector<ValueId> made;
+  for (const Stage& s : chain.stages) {
+    const int64_t filters = s.channels > 0 ? s.channels : channels;
+    ConvAttrs a;
+    a.strides = {s.stride, s.stride};
+    a.dilations = {s.dilation, s.dilation};
+    a.pads = s.pads;
+    a.groups = s.channels > 0 ? 1 : channels;
+    a.layout = Layout::kChannelsLast;
+    a.filter = FilterLayout::kOSI;
+    a.act.kind = s.tail == Tail::kNone ? ActKind::kRelu6 : s.tail == Tail::kTanh ? ActKind::kTanh : ActKind::kNone;
+    const Shape filter{filters, s.kernel, s.kernel, channels / a.groups};
+    x = b.op(Op::kConv, make_attrs<ConvAttrs>(a),
+             {x, b.constant("filter", random_tensor(DType::kF32, filter, -1, 1, 2)),
+              b.constant("bias", random_tensor(DType::kF32, {filters}, -1, 1, 3))})
+            .value();
+    made.push_back(x);
+    channels = filters;
+    x = tail_of(b, s.tail, x, channels);
+  }
+  if (chain.residual) {
+    BinaryAttrs a;
+    a.fn = Binary::kAdd;
+    x = b.op(Op::kBinary, make_attrs<BinaryAttrs>(a), {x, image}).value();
+  }
+  b.graph().outputs = {x};
+  if (apart) b.graph().outputs.insert(b.graph().outputs.end(), made.begin(), made.end());
+  EXPECT_TRUE(verify(*module).ok());
+  return module;
+}
+
+struct Ran {
+  Tensor y;
+  int joined = 0;
+  size_t arena = 0;
+};
+Ran ran(const Chain& chain, bool apart, Isa isa, int threads, ValueTap* tap = nullptr) {
+  const auto module = module_of(chain, apart);
+  const SessionOptions options{.threads = threads, .isa = to_string(isa)};
+  auto backends = open_backends(options);
+  EXPECT_TRUE(backends.ok());
+  PlannedEnvironment env(module, options, Compiled(module).models(*backends));
+  const std::vector<Datum> in{random_tensor(DType::kF32, chain.image, -1, 1, 8)};
+  std::vector<Datum> out;
+  env.tap = tap;
+  env.control.begin(options, env.size, in);
+  const Status s = env.run(0, in, {}, out);
+  EXPECT_TRUE(s.ok()) << s.error().message();
+  if (!s.ok()) return {};
+  Ran result{out[0].tensor.clone(), 0, env.latest(0)->arena_bytes()};
+  for (const Step& step : env.latest(0)->steps()) result.joined += step.node->op == Op::kConv && step.joined >= 0;
+  return result;
+}
+
+TEST(RowChain, GivesTheBitsOfTheConvolutionsOneByOne) {
+  for (const Isa isa : tested_isas())
+    for (const Chain& chain : chains())
+      for (const int threads : {1, 3}) {
+        if (threads > 1 && (isa != best_isa() || best_level_only())) continue;
+        SCOPED_TRACE(Cat(to_string(isa), ", ", chain.label, ", threads ", threads));
+        const Ran joined = ran(chain, false, isa, threads), apart = ran(chain, true, isa, threads);
+        if (threads == 1) {
+          EXPECT_EQ(joined.joined, chain.joined);
+        }
+        EXPECT_EQ(apart.joined, 0);
+        ASSERT_EQ(joined.y.shape(), apart.y.shape());
+        EXPECT_EQ(std::memcmp(joined.y.raw(), apart.y.raw(), apart.y.bytes()), 0);
+        if (joined.joined > 0) {
+          EXPECT_LT(joined.arena, apart.arena);
+        }
+      }
+}
+
+TEST(RowChain, ATapSeesTheValuesBetween) {
+  struct Count final : ValueTap {
+    Status made(const Node& node, ValueId, Datum& value, bool) override {
+      convs += node.op == Op::kConv && value.is_tensor();
+      return Ok();
+    }
+    int convs = 0;
+  } count;
+  EXPECT_EQ(ran(chains()[0], false, best_isa(), 1, &count).joined, 0);
+  EXPECT_EQ(count.convs, 3);
+}
+
+}  // namespace
+}  // namespace smelt
