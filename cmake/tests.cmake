@@ -21,7 +21,7 @@ add_custom_target(smelt_corpus DEPENDS ${SMELT_CORPUS_STAMPS})
 file(GLOB_RECURSE SMELT_TEST_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_test.cc ${PROJECT_SOURCE_DIR}/tests/suites/*_test.cc)
 list(FILTER SMELT_TEST_SOURCES EXCLUDE REGEX "/src/onnxifi/|corpus_test\\.cc$")
 set(SMELT_TEST_SUPPORT ${PROJECT_SOURCE_DIR}/tests/support/allocations.cc
-  ${PROJECT_SOURCE_DIR}/tests/support/paths.cc)
+  ${PROJECT_SOURCE_DIR}/tests/support/leaks.cc ${PROJECT_SOURCE_DIR}/tests/support/paths.cc)
 
 function(smelt_test_executable name)
   add_executable(${name} ${ARGN} ${SMELT_TEST_SUPPORT})

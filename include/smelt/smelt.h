@@ -25,8 +25,15 @@ extern "C" {
 /** Largest number of dimensions. */
 #define SMELT_MAX_RANK 16
 
+/** Behind the name of an enumeration: in C++, too, it holds any int, since a caller may give one without a name. */
+#ifdef __cplusplus
+#define SMELT_OF_INT : int
+#else
+#define SMELT_OF_INT
+#endif
+
 /** Outcome of a call. */
-typedef enum smelt_status {
+typedef enum smelt_status SMELT_OF_INT {
   SMELT_OK = 0,
   SMELT_INVALID_MODEL = 1, /**< the bytes of a model violate its format */
   SMELT_UNSUPPORTED = 2,   /**< a valid model needs something that this build lacks */
@@ -39,7 +46,7 @@ typedef enum smelt_status {
 } smelt_status;
 
 /** Element types. Sub-byte types are packed, first element in the low bits. */
-typedef enum smelt_type {
+typedef enum smelt_type SMELT_OF_INT {
   SMELT_TYPE_INVALID = 0,
   SMELT_FLOAT32 = 1,
   SMELT_FLOAT16 = 2,
@@ -70,7 +77,7 @@ typedef enum smelt_type {
 } smelt_type;
 
 /** Kinds of values. */
-typedef enum smelt_kind {
+typedef enum smelt_kind SMELT_OF_INT {
   SMELT_NONE = 0, /**< an optional that is absent */
   SMELT_TENSOR = 1,
   SMELT_SEQUENCE = 2,
@@ -92,7 +99,7 @@ SMELT_API const char* smelt_error_message(void);
 SMELT_API const char* smelt_type_name(smelt_type type);
 
 /** Level of a message. */
-typedef enum smelt_log_level { SMELT_LOG_INFO = 0, SMELT_LOG_WARNING = 1 } smelt_log_level;
+typedef enum smelt_log_level SMELT_OF_INT { SMELT_LOG_INFO = 0, SMELT_LOG_WARNING = 1 } smelt_log_level;
 /** Takes messages of one line, on the thread that loads or runs. */
 typedef void (*smelt_log_function)(void* context, smelt_log_level level, const char* message);
 
