@@ -74,9 +74,10 @@ void batch_statistics(CallContext& c, size_t eps_at) {
   const ValueId wide = t == DType::kF64 ? x : c.cast(x, DType::kF32);
   const DType w = c.dtype(wide);
   const ValueId mean = c.reduce(Reduction::kMean, wide, axes, false);
-  const ValueId variance = c.reduce(Reduction::kVar, wide, axes, false, 0);
+  const ValueId centred = c.binary(Binary::kSub, wide, per_channel(c, mean, r));
+  const ValueId variance = c.reduce(Reduction::kMean, c.binary(Binary::kMul, centred, centred), axes, false);
   const ValueId inverse = c.unary(Unary::kRsqrt, c.binary(Binary::kAdd, variance, c.number(w, c.d(eps_at, 1e-5))));
-  ValueId y = c.binary(Binary::kMul, c.binary(Binary::kSub, wide, per_channel(c, mean, r)), per_channel(c, inverse, r));
+  ValueId y = c.binary(Binary::kMul, centred, per_channel(c, inverse, r));
   if (const ValueId scale = c.opt(1); scale != kNoValue)
     y = c.binary(Binary::kMul, y, per_channel(c, c.cast(scale, w), r));
   if (const ValueId shift = c.opt(2); shift != kNoValue)
