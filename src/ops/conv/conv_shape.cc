@@ -1,6 +1,7 @@
 #include "ops/conv/conv_shape.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ops/common/index.h"
 #include "ops/common/window.h"
@@ -15,6 +16,20 @@ std::optional<ConvShape> ConvShape::make(const NodeSpec& spec, bool bias) {
   if (geometry->output_shape(attrs.layout) != spec.outputs[0].shape) return std::nullopt;
   if (bias && spec.has(2) && spec.inputs[2].shape.elements() != geometry->out_channels) return std::nullopt;
   return of(*geometry, attrs, w);
+}
+
+std::optional<ConvShape> ConvShape::in_lines(const NodeSpec& spec) {
+  const auto g = make(spec);
+  return g ? std::optional(g->turned()) : std::nullopt;
+}
+
+ConvShape ConvShape::turned() const {
+  ConvShape g = *this;
+  if (in[2] != 1 || out[2] != 1 || kernel[2] != 1 || pad[2] != 0) return g;
+  for (int64_t(*extents)[3] : {&g.in, &g.out, &g.kernel, &g.stride, &g.dilation, &g.pad})
+    std::swap((*extents)[1], (*extents)[2]);
+  g.stride[1] = g.dilation[1] = 1;  // of one pixel
+  return g;
 }
 
 std::optional<ConvShape> ConvShape::of(const ConvGeometry& geometry, const ConvAttrs& attrs, const Shape& w) {

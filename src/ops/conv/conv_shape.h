@@ -30,6 +30,9 @@ struct ConvShape {
            pad[2] == 0;
   }
   bool depthwise() const { return c_in == 1 && groups > 1; }
+  /// Columns become lines, the elements stay where they are: of images of one pixel's width that the windows keep, the
+  /// width comes before the height. Formats spell signals so; kernels work on the pixels of a line at once.
+  ConvShape turned() const;
   /// True if the convolution has at most two spatial dimensions.
   bool planar() const { return in[0] == 1 && out[0] == 1 && kernel[0] == 1 && pad[0] == 0; }
 
@@ -37,6 +40,8 @@ struct ConvShape {
   /// Geometry of a Conv node; `bias`: input 2 is a bias. nullopt for what kernels don't support: more than three
   /// spatial dimensions, strides above kMaxStride, a bias or output shape that does not fit.
   static std::optional<ConvShape> make(const NodeSpec& spec, bool bias = true);
+  /// make(), turned().
+  static std::optional<ConvShape> in_lines(const NodeSpec& spec);
   /// Geometry of a direct or transposed convolution from checked sizes; nullopt as for make(). For a transposed one
   /// filter_i and filter_o are the strides of that convolution's own input and output channels.
   static std::optional<ConvShape> of(const ConvGeometry& geometry, const ConvAttrs& attrs, const Shape& filter);

@@ -126,6 +126,23 @@ TEST(ConvF32, SingleLines) {
   }
 }
 
+// Signals that lie along the height.
+TEST(ConvF32, Columns) {
+  for (const ConvRow& r : {ConvRow{2, 12, 60, 1, 40, 3, 1, 1, 2, 3, 1, ActKind::kRelu},
+                           ConvRow{1, 24, 41, 1, 24, 5, 1, 2, 1, 2, 24}, ConvRow{1, 8, 30, 1, 12, 4, 1, 3, 1, 0, 2}})
+    for (const Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
+      const bool last = layout == Layout::kChannelsLast;
+      OpCase c = conv_case(r, layout,
+                           !last          ? FilterLayout::kOIS
+                           : r.groups > 2 ? FilterLayout::kISO
+                                          : FilterLayout::kOSI);
+      auto attrs = std::make_shared<ConvAttrs>(static_cast<const ConvAttrs&>(*c.attrs));
+      attrs->pads = {r.pad, 0, r.pad, 0};
+      c.attrs = attrs;
+      check_on_cpu(c, "", kLongSums);
+    }
+}
+
 TEST(ConvF32, ChannelsFirst) {
   for (const ConvRow& r : kRows)
     check_on_cpu(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "conv_nchw_f32", kLongSums);

@@ -192,7 +192,7 @@ class ConvFewFiltersF32 final : public Kernel {
 }  // namespace
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_conv_few_filters_f32(const KernelSpec& spec) {
-  const auto g = ConvShape::make(spec);
+  const auto g = ConvShape::in_lines(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   const GemmF32& gemm = gemm_f32(spec.isa);
   if (!ConvFewFiltersF32::pays_off(*g, gemm)) return spec.refuse("filters fill vectors as well as taps would");

@@ -318,7 +318,7 @@ class ConvGroupedF32 final : public Kernel {
 }  // namespace
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_conv_grouped_f32(const KernelSpec& spec) {
-  const auto g = ConvShape::make(spec);
+  const auto g = ConvShape::in_lines(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   if (!ConvGroupedF32::applies(*g)) return spec.refuse("one group, or windows that lie far apart");
   const GroupedOps ops = SMELT_FOR_LEVEL(spec.isa, make_grouped_ops)(g->c_out);

@@ -234,7 +234,7 @@ class DepthwiseI16 final : public Kernel {
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_conv_i16(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
-  const auto g = ConvShape::make(spec);
+  const auto g = ConvShape::in_lines(spec);
   if (!g) return spec.refuse("a geometry that no kernel takes");
   return make_i16_kernel(spec, *g, filter_output_axis(attrs, spec.inputs[1].shape.rank()), attrs.rescale_rule());
 }

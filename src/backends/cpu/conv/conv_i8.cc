@@ -181,7 +181,7 @@ class ConvI8 final : public Kernel {
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_conv_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
-  const auto g = ConvShape::make(spec);
+  const auto g = ConvShape::in_lines(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, g->all_out());

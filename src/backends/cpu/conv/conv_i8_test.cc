@@ -23,6 +23,9 @@ const QConvRow kRows[] = {
     // Threads share the pixels of a line.
     {2, 24, 1, 61, 40, 1, 3, 1, 2, 0, 1},
     {1, 12, 1, 47, 18, 1, 5, 2, 1, 0, 3},
+    // Signals that lie along the height.
+    {2, 12, 40, 1, 20, 3, 1, 2, 2, 0, 1},
+    {1, 24, 33, 1, 24, 5, 1, 1, 1, 0, 24},
 };
 
 /// What the operands are quantized as.

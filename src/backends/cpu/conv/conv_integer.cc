@@ -295,7 +295,7 @@ bool zeros_of(const Tensor* t, int64_t channels, std::vector<int32_t>& zeros) {
 std::unique_ptr<Kernel> to_real(const KernelSpec& spec, ConvIntegerKernel::Images images) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const QuantPtr& q = spec.inputs[1].quant;
-  const auto g = ConvShape::make(spec);
+  const auto g = ConvShape::in_lines(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
   const auto pair = QuantizedPair::make(dynamically_quantized(spec.inputs[0]), spec.inputs[1], axis, g->all_out());
@@ -330,7 +330,7 @@ std::unique_ptr<Kernel> to_real(const KernelSpec& spec, ConvIntegerKernel::Image
 }
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_conv_integer(const KernelSpec& spec) {
-  const auto g = ConvShape::make({spec.node, spec.inputs.first(2), spec.constants, spec.outputs});
+  const auto g = ConvShape::in_lines({spec.node, spec.inputs.first(2), spec.constants, spec.outputs});
   return g ? make_integer_kernel(spec, *g) : nullptr;
 }
 

@@ -98,7 +98,7 @@ class ConvNchwF32 final : public Kernel {
 }  // namespace
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_conv_nchw_f32(const KernelSpec& spec) {
-  const auto g = ConvShape::make(spec);
+  const auto g = ConvShape::in_lines(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   if (!spec.constant(1) && !ConvNchwF32::in_order(*g))
     return spec.refuse("a dynamic filter whose taps are not neighbours");

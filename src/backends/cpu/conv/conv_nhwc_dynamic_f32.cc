@@ -173,7 +173,7 @@ class DepthwiseDynamicF32 final : public Kernel {
 }  // namespace
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_conv_nhwc_dynamic_f32(const KernelSpec& spec) {
-  const auto g = ConvShape::make(spec);
+  const auto g = ConvShape::in_lines(spec);
   if (!g || g->k() == 0 || spec.outputs[0].shape.elements() == 0) return spec.refuse("a geometry that no kernel takes");
   if (g->depthwise() && g->c_out == 1) return std::make_unique<DepthwiseDynamicF32>(*g, spec);
   return std::make_unique<ConvNhwcDynamicF32>(*g, spec);

@@ -444,7 +444,7 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
 }  // namespace
 
 std::unique_ptr<Kernel> make_conv_by(const GemmF32& gemm, const KernelSpec& spec) {
-  const auto g = ConvShape::make(spec);
+  const auto g = ConvShape::in_lines(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   return std::make_unique<ConvNhwcF32>(*g, gemm, spec);
 }

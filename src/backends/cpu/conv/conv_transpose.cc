@@ -17,7 +17,7 @@ std::optional<Spread> Spread::make(const KernelSpec& spec) {
   if (spec.has(2) && spec.inputs[2].shape.elements() != g->out_channels) return std::nullopt;
   const auto shape = of(*g, attrs, w);
   if (!shape) return std::nullopt;
-  Spread s{*shape};
+  Spread s{shape->turned()};
   s.filter_group = attrs.filter == FilterLayout::kIOS ? s.c_in * s.filter_i : s.c_out * s.filter_o;
   return s;
 }

@@ -71,6 +71,26 @@ TEST(ConvTranspose, GeometriesAndTypes) {
     }
 }
 
+// Signals that lie along the height.
+TEST(ConvTranspose, Columns) {
+  ConvTransposeAttrs a;
+  a.strides = {4, 1};
+  a.pads = {2, 0, 2, 0};
+  a.layout = Layout::kChannelsLast;
+  a.filter = FilterLayout::kIOS;
+  a.rounding = Rounding::kFixedDouble;
+  const Shape x{2, 25, 1, 12}, w{12, 18, 8, 1};
+  OpCase c{"columns", Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(a), {}, {1, 2}};
+  c.inputs = {random_tensor(DType::kF32, x, -1, 1, 1), random_tensor(DType::kF32, w, -1, 1, 2),
+              random_tensor(DType::kF32, {18}, -1, 1, 3)};
+  check_on_cpu(c, "conv_transpose_f32", {2e-5, 1e-5});
+  c.inputs = {random_quantized(DType::kI8, x, 0.05f, 7, 1), random_quantized(DType::kI8, w, 0.01f, 0, 2),
+              random_tensor(DType::kI32, {18}, -1000, 1000, 3)};
+  c.outputs[0].dtype = DType::kI8;
+  c.outputs[0].quant = per_tensor(0.9f, -3, Rounding::kFixedDouble);
+  check_on_cpu(c, "conv_transpose_i8");
+}
+
 // Filters that do not overlap. Products of rounded operands are exact.
 TEST(ConvTransposeBf16, RoundedOperands) {
   if (!machine_has(Isa::kBf16)) GTEST_SKIP() << "this machine has no AVX-512 BF16";

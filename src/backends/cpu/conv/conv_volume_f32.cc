@@ -179,7 +179,7 @@ std::optional<ImageConv> image_conv(const KernelSpec& spec, const ConvShape& g, 
 }  // namespace
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_conv_volume_f32(const KernelSpec& spec) {
-  const auto g = ConvShape::make(spec);
+  const auto g = ConvShape::in_lines(spec);
   if (!g || g->planar() || g->groups != 1 || g->dilation[0] != 1 || spec.inputs[0].shape.rank() != 5 ||
       g->kernel[0] > ConvVolumeF32::kMostDepth || spec.outputs[0].shape.elements() == 0 || spec.inputs.size() > 3 ||
       spec.attrs<ConvAttrs>().filter != FilterLayout::kOIS)

@@ -226,7 +226,7 @@ bool applies(const ConvShape& g) {
 }
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_conv_winograd(const KernelSpec& spec, const WinogradTransforms& transforms) {
-  const auto g = ConvShape::make(spec);
+  const auto g = ConvShape::in_lines(spec);
   if (!g || spec.outputs[0].shape.elements() == 0 || !applies(*g)) return nullptr;
   // conv_nhwc_bf16 takes 0.51 to 0.60 of the time of conv_nhwc_f32: the nodes of EDSR, ResNet-18, ResNet-50 and
   // GoogLeNet, `smelt bench --profile` with and without --bf16 on an AMD EPYC (Zen 5), one core, 2026-11-23.

@@ -238,7 +238,7 @@ class DepthwiseI8 final : public Kernel {
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_depthwise_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
-  const auto g = ConvShape::make(spec);
+  const auto g = ConvShape::in_lines(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   if (!g->depthwise() || g->c_out != 1 || g->taps() > kMaxTaps || g->taps() == 0) return nullptr;
   // The widest vectors that the channels fill.

@@ -204,7 +204,7 @@ class DepthwiseVnni final : public Kernel {
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_depthwise_i8_vnni(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
-  const auto g = ConvShape::make(spec);
+  const auto g = ConvShape::in_lines(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   if (!g->depthwise() || g->c_out != 1 || g->taps() > kMaxTaps || g->taps() == 0) return nullptr;
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1],

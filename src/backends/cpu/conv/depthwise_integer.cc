@@ -170,7 +170,7 @@ bool depthwise_rows(const std::optional<ConvShape>& g, const KernelSpec& spec) {
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_depthwise_integer(const KernelSpec& spec) {
   if (spec.has(2) && spec.inputs[2].shape.elements() != 1) return spec.refuse("input 0 has more than one zero point");
-  const auto g = ConvShape::make({spec.node, spec.inputs.first(2), spec.constants, spec.outputs});
+  const auto g = ConvShape::in_lines({spec.node, spec.inputs.first(2), spec.constants, spec.outputs});
   if (!depthwise_rows(g, spec)) return nullptr;
   std::vector<int32_t> zeros{0};
   if (spec.has(3)) {
@@ -186,7 +186,7 @@ bool depthwise_rows(const std::optional<ConvShape>& g, const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const QuantPtr& q = spec.inputs[1].quant;
   if (!attrs.dynamic_quant) return spec.refuse("the node does not ask for dynamic quantization");
-  const auto g = ConvShape::make(spec);
+  const auto g = ConvShape::in_lines(spec);
   if (!depthwise_rows(g, spec)) return nullptr;
   const auto params = static_cast<int64_t>(q->scales.size());
   if (q->kind == Quantization::Kind::kPerAxis

@@ -54,7 +54,7 @@ class DepthwiseMultiplier final : public Kernel {
 }  // namespace
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_depthwise_multiplier(const KernelSpec& spec) {
-  const auto g = ConvShape::make(spec);
+  const auto g = ConvShape::in_lines(spec);
   if (!g || !g->depthwise() || g->c_out < 2 || spec.inputs.size() > 3) return nullptr;
   // Matrix products with more float32 columns are faster.
   constexpr int64_t kMostFloatFilters = 4;

@@ -9,7 +9,7 @@ namespace smelt {
 
 /// Sizes of a two-dimensional depthwise convolution with one filter a channel; nullopt: the node is none.
 inline std::optional<ConvShape> depthwise_shape(const KernelSpec& spec) {
-  auto g = ConvShape::make(spec);
+  auto g = ConvShape::in_lines(spec);
   if (!g || !g->depthwise() || g->c_out != 1 || !g->planar() || spec.outputs[0].shape.elements() == 0)
     return std::nullopt;
   return g;

@@ -35,6 +35,7 @@ class RowChain final : public Kernel {
     const EpilogueF32& epilogue = last().row_epilogue();
     if (epilogue.block && epilogue.other == EpilogueF32::Other::kEverywhere) return false;
     const ConvShape& made = last().shape();
+    if (made.out[1] != stage->shape().in[1] || made.out[2] != stage->shape().in[2]) return false;  // one is turned
     const double value = static_cast<double>(made.batch * made.out[1]) * static_cast<double>(row_floats_of(made));
     const double before = repeated_products();
     add(std::move(next));
