@@ -14,6 +14,7 @@
 
 #include "backends/cpu/core/turn-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
+#include "backends/cpu/gemm/half_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
@@ -30,17 +31,8 @@ HWY_INLINE V load_first(D d, const float* p, ptrdiff_t n) {
   return hn::Load(d, part);
 }
 
-/// Tiles of less rows do not prefetch: they read b as fast as the hardware brings it.
-constexpr int64_t kFewRows = 6;
-
 /// Steps of K in which a tile's results arrive in the nearest cache; shorter tiles do not ask for them.
 constexpr ptrdiff_t kStepsToFetchResults = 64;
-
-/// Asks for two cache lines in the level-2 cache.
-HWY_INLINE void prefetch_lines(const char* p) {
-  __builtin_prefetch(p, 0, 2);
-  __builtin_prefetch(p + 64, 0, 2);
-}
 
 /// Words are floats.
 struct FloatWords {
@@ -215,8 +207,23 @@ GemmF32 make_gemm(bool one_order) {
   return g;
 }
 
+#if HWY_MAX_BYTES >= 64
+/// Lower ones, which add up in another order, are those of other panels.
+template <int MR>
+void fill_half_tiles(GemmF32& g) {
+  constexpr int kLowest = 4;
+  static_assert(accumulators(kLowest * 2) == 1);
+  g.halves[MR - 1] = g.tiles[1][MR - 1];
+  if constexpr (MR >= kLowest) g.halves[MR - 1] = &gemm_half_tile<MR>;
+  if constexpr (MR > 1) fill_half_tiles<MR - 1>(g);
+}
+#endif
+
 GemmF32 make_gemm_f32(bool one_order) {
   GemmF32 g = make_gemm<FloatWords>(one_order);
+#if HWY_MAX_BYTES >= 64
+  fill_half_tiles<kRows>(g);
+#endif
   g.pack_columns = pack_columns;
   return g;
 }
@@ -375,8 +382,8 @@ struct Split {
     const GemmChunk chunk{
         runs,  panel + w, panel, strip.lda, strip.ldc, std::min(g.nr(), n - column), lo, hi, next ? kMostBytes : 0,
         &state};
-    g.tiles_of(w, column)[strip.rows - 1](chunk, strip.a, strip.c + column, row_bias,
-                                          reinterpret_cast<const char*>(next ? next : panel));
+    g.tiles_of(w, column, chunk.n)[strip.rows - 1](chunk, strip.a, strip.c + column, row_bias,
+                                                   reinterpret_cast<const char*>(next ? next : panel));
   }
 }
 
@@ -452,7 +459,7 @@ void GemmF32::panel_product(int64_t m, const float* a, int64_t lda, const GemmPa
   TileState state;
   const GemmChunk chunk{{&kStart, 1, panel.k}, panel.rows, start, lda,        panel.width,
                         panel.width,           -kInf,      kInf,  ahead_step, &state};
-  const Tile* tile = tiles_of(panel.width, panel.column);
+  const Tile* tile = tiles_of(panel.width, panel.column, panel.width);
   const char* next = reinterpret_cast<const char*>(ahead.begin ? ahead.begin : panel.rows);
   for (int64_t t = 0; t < tiles.count; ++t, next += ahead_step * (panel.k / 2)) {
     const int64_t rows = tiles.rows(t);
@@ -466,7 +473,7 @@ void GemmF32::panel_product(int64_t m, const float* a, int64_t lda, const GemmPa
 void GemmF32::chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips, const EvenTiles& of_strip,
                                int64_t width, int64_t offset, int64_t column, const float* row_bias,
                                const float* next) const {
-  const Tile* tile = tiles_of(width, column);
+  const Tile* tile = tiles_of(width, column, chunk.n);
   const char* ahead = reinterpret_cast<const char*>(next);
   const int64_t share = chunk.ahead_step * (chunk.runs.count * chunk.runs.length / 2);
   int64_t s = 0;

@@ -71,6 +71,9 @@ struct GemmF32 {
   /// [0]: of a narrow panel, the only one; [1]: of wide ones; [2]: of a narrow one behind wide ones, which adds up as
   /// they do, so that equal columns of b give equal columns of c. Then [rows - 1].
   Tile tiles[3][32] = {};
+  /// [rows - 1]: of wide panels of which 3/2 lanes at most are used, results equal to those of tiles[1]. Null: there
+  /// are none.
+  Tile halves[32] = {};
   /// [panel is wide][rows - 1]: the same of as many rows of two strips at once. Null: there are none.
   Tile pairs[2][16] = {};
   int64_t word = 1;                  ///< elements of K that a word holds
@@ -100,8 +103,11 @@ struct GemmF32 {
   int64_t packed_size(int64_t k, int64_t n) const {
     return n == 0 ? 0 : (k + 1) * ((panels(n) - 1) * nr() + width(n, panels(n) - 1));
   }
-  /// The tiles for a panel of that width from that column on.
-  const Tile* tiles_of(int64_t width, int64_t column) const { return tiles[width > lanes ? 1 : column > 0 ? 2 : 0]; }
+  /// The tiles for a panel of that width from that column on, of which `used` columns are written.
+  const Tile* tiles_of(int64_t width, int64_t column, int64_t used) const {
+    if (halves[0] && used <= lanes * 3 / 2 && width > lanes) return halves;
+    return tiles[width > lanes ? 1 : column > 0 ? 2 : 0];
+  }
   int64_t panel_offset(int64_t k, int64_t p) const { return p * (k + 1) * nr(); }
   /// Packs b[i * stride_k + j * stride_n] * alpha for the k elements i, and bias (null: zeros) * beta, into dst.
   void pack(const float* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t n, const float* bias, float* dst,

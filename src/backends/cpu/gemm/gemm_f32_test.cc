@@ -37,6 +37,38 @@ TEST(GemmF32, EqualColumnsGiveEqualResults) {
   }
 }
 
+/// A product has the bits of one with more columns, whatever tiles make it.
+TEST(GemmF32, FewerColumnsGiveTheSameBits) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const Isa isa : tested_isas()) {
+    const GemmF32& gemm = gemm_f32(isa);
+    const int64_t k = gemm.depth * 2 + 3, whole = 2 * gemm.nr();
+    const Tensor a = random_tensor(DType::kF32, {3 * gemm.mr, k}, -1, 1, 1),
+                 b = random_tensor(DType::kF32, {k, whole}, -1, 1, 2),
+                 bias = random_tensor(DType::kF32, {whole}, -1, 1, 3);
+    const auto product = [&](int64_t m, int64_t n, const float* row_bias) {
+      AlignedBuffer packed(static_cast<size_t>(gemm.packed_size(k, n)) * sizeof(float));
+      gemm.pack(b.data<float>(), whole, 1, k, n, bias.data<float>(), packed.data<float>());
+      std::vector<float> c(static_cast<size_t>(m * whole + 1), 7.0f);
+      gemm.run(m, n, k, a.data<float>(), k, packed.data<float>(), 0, gemm.panels(n), c.data(), whole, row_bias, -3,
+               kInf);
+      EXPECT_EQ(c.back(), 7.0f);
+      return c;
+    };
+    for (int64_t m = 1; m <= 3 * gemm.mr; ++m)
+      for (int64_t n = gemm.nr() + gemm.lanes + 1; n < whole; ++n)
+        for (const float* const row_bias : {static_cast<const float*>(nullptr), a.data<float>()}) {
+          const std::vector<float> all = product(m, whole, row_bias), some = product(m, n, row_bias);
+          for (int64_t i = 0; i < m; ++i) {
+            const auto row = some.begin() + i * whole;
+            ASSERT_TRUE(std::equal(row, row + n, all.begin() + i * whole))
+                << to_string(isa) << ": " << m << " x " << n << ", row " << i;
+            ASSERT_EQ(std::count(row + n, row + whole, 7.0f), whole - n);
+          }
+        }
+  }
+}
+
 /// K in one chunk, in chunks of whole runs, and in parts of a run: all add up to the product.
 TEST(GemmF32, ChunksOfK) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
