@@ -89,14 +89,23 @@ class RowChain final : public Kernel {
     return sum * static_cast<double>(threads_ - 1);
   }
 
-  /// The rows of a band, and the memory that it takes. False: not even bands of one row stay in the level-2 cache.
+  /// The rows of a band, and the memory that it takes. False: bands that stay in the level-2 cache are too low.
   bool choose_band() {
     const int64_t share = ceil_div(last().shape().batch * last().shape().out[1], threads_);
     const int64_t most = std::min(share, last().shape().out[1]);
-    int64_t band = 1;
-    while (band < most && lay_out(band + 1)) ++band;
-    band_ = band;
-    return lay_out(band);
+    band_ = 0;
+    while (band_ < most && lay_out(band_ + 1)) ++band_;
+    return band_ > 0 && lay_out(band_) && makes_whole_tiles();
+  }
+  /// False: products of a band have so few rows that their tiles are low.
+  bool makes_whole_tiles() const {
+    constexpr int64_t kPixels = 40;
+    int64_t rows = band_;  // that a band adds
+    for (size_t i = links_.size(); i-- > 0; rows *= links_[i].stage->shape().stride[1]) {
+      const ConvShape& g = links_[i].stage->shape();
+      if (g.groups == 1 && rows * g.out[2] < kPixels) return false;
+    }
+    return true;
   }
   bool lay_out(int64_t band) {
     int64_t rows = band, floats = 0;
