@@ -213,8 +213,8 @@ template <int MR>
 void fill_half_tiles(GemmF32& g) {
   constexpr int kLowest = 4;
   static_assert(accumulators(kLowest * 2) == 1);
-  g.halves[MR - 1] = g.tiles[1][MR - 1];
-  if constexpr (MR >= kLowest) g.halves[MR - 1] = &gemm_half_tile<MR>;
+  g.shared_last[MR - 1] = g.tiles[1][MR - 1];
+  if constexpr (MR >= kLowest) g.shared_last[MR - 1] = &gemm_half_tile<MR>;
   if constexpr (MR > 1) fill_half_tiles<MR - 1>(g);
 }
 #endif
