@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -18,15 +19,28 @@
 namespace smelt {
 namespace {
 
-/// The ranges of memory that are mapped files: begin -> end.
+struct Mapping {
+  const std::byte* end;
+  int file;  ///< open descriptor; -1: closed
+};
+/// The ranges of memory that are mapped files, by their begin.
 struct Mappings {
   std::mutex mutex;
-  std::map<const std::byte*, const std::byte*> ranges;
+  std::map<const std::byte*, Mapping> ranges;
+  size_t open = 0;  ///< files among them
+
+  /// The mapping that [begin, end) lies in; ranges.end(): none.
+  auto around(const std::byte* begin, const std::byte* end) const {
+    auto after = ranges.upper_bound(begin);
+    return after == ranges.begin() || std::prev(after)->second.end < end ? ranges.end() : std::prev(after);
+  }
 };
 Mappings& mappings() {
   static Mappings& m = *new Mappings;  // outlives every file
   return m;
 }
+/// Files that stay open: those of that many bytes, so many at a time in the process.
+constexpr size_t kLeastOpen = size_t{1} << 18, kMostOpen = 64;
 
 }  // namespace
 
@@ -50,20 +64,57 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
     return std::shared_ptr<const MappedFile>(new MappedFile(nullptr, 0));
   }
   void* p = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-  ::close(fd);
-  if (p == MAP_FAILED) return io("cannot map");
+  if (p == MAP_FAILED) {
+    Error e = io("cannot map");
+    ::close(fd);
+    return e;
+  }
   const auto* begin = static_cast<const std::byte*>(p);
   std::shared_ptr<const MappedFile> file(new MappedFile(begin, size));
   const std::lock_guard lock(mappings().mutex);
-  mappings().ranges.emplace(begin, begin + size);
+  const bool stays = size >= kLeastOpen && mappings().open < kMostOpen;
+  mappings().open += stays;
+  if (!stays) ::close(fd);
+  mappings().ranges.emplace(begin, Mapping{begin + size, stays ? fd : -1});
   return file;
 }
 
 MappedFile::~MappedFile() {
   if (!data_) return;
   const std::lock_guard lock(mappings().mutex);
-  mappings().ranges.erase(data_);
+  const auto mapping = mappings().ranges.find(data_);
+  if (const int fd = mapping->second.file; fd >= 0) {
+    ::close(fd);
+    --mappings().open;
+  }
+  mappings().ranges.erase(mapping);
   ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void copy_file_bytes(const void* from, size_t bytes, void* to) {
+  constexpr size_t kWorthReading = 4096;
+  const auto* begin = static_cast<const std::byte*>(from);
+  auto* out = static_cast<std::byte*>(to);
+  if (bytes >= kWorthReading) {
+    int file = -1;
+    off_t at = 0;
+    {
+      const std::lock_guard lock(mappings().mutex);
+      const auto mapping = mappings().around(begin, begin + bytes);
+      if (mapping != mappings().ranges.end()) {
+        file = mapping->second.file;
+        at = begin - mapping->first;
+      }
+    }
+    while (file >= 0 && bytes > 0) {
+      const ssize_t got = ::pread(file, out, bytes, at);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) break;
+      begin += got, out += got, at += got;
+      bytes -= static_cast<size_t>(got);
+    }
+  }
+  std::copy_n(begin, bytes, out);
 }
 
 void release_pages(const void* begin, size_t bytes) {
@@ -73,8 +124,7 @@ void release_pages(const void* begin, size_t bytes) {
   if (first >= last) return;
   auto* const pages = reinterpret_cast<std::byte*>(first);
   const std::lock_guard lock(mappings().mutex);
-  auto after = mappings().ranges.upper_bound(pages);
-  if (after == mappings().ranges.begin() || std::prev(after)->second < reinterpret_cast<std::byte*>(last)) return;
+  if (mappings().around(pages, reinterpret_cast<std::byte*>(last)) == mappings().ranges.end()) return;
   ::madvise(pages, last - first, MADV_DONTNEED);  // of a read-only mapping: nothing is lost
 }
 

@@ -38,6 +38,37 @@ TEST(MappedFile, ReleasedPagesAreReadAgain) {
   std::filesystem::remove(path);
 }
 
+TEST(MappedFile, CopiesBytesOfFilesAndOtherMemory) {
+  constexpr int64_t kBytes = 3 << 20;
+  const std::string path = ::testing::TempDir() + "copied_bytes.bin";
+  std::vector<char> contents(kBytes);
+  for (size_t i = 0; i < contents.size(); ++i) contents[i] = static_cast<char>(i * 7 + i / 251);
+  std::ofstream(path, std::ios::binary).write(contents.data(), kBytes);
+  auto file = MappedFile::open(path);
+  ASSERT_TRUE(file.ok());
+  const auto* mapped = reinterpret_cast<const char*>((*file)->bytes().data());
+  const auto expect_copied = [&](const char* from, size_t at, size_t bytes) {
+    std::vector<char> copy(bytes + 1, 'x');
+    copy_file_bytes(from + at, bytes, copy.data());
+    EXPECT_TRUE(std::equal(copy.begin(), copy.end() - 1, contents.data() + at)) << at << ' ' << bytes;
+    EXPECT_EQ(copy.back(), 'x');
+  };
+  const int64_t before = resident_pages();
+  std::vector<char> copy(kBytes);
+  const int64_t own = resident_pages() - before;
+  copy_file_bytes(mapped, contents.size(), copy.data());
+  EXPECT_LE(resident_pages(), before + own + kBytes / 2 / getpagesize()) << "the file's pages are not mapped";
+  EXPECT_EQ(copy, contents);
+  for (const char* from : {mapped, static_cast<const char*>(contents.data())})
+    for (const size_t bytes : {0, 5, 5000, 1'000'001}) expect_copied(from, 12'345, bytes);
+  // A file that has become shorter gives what it has; the rest of its last page is zero.
+  std::filesystem::resize_file(path, 100'000);
+  std::fill(contents.begin() + 100'000, contents.begin() + 102'400, 0);
+  expect_copied(mapped, 90'000, 12'400);
+  file->reset();
+  std::filesystem::remove(path);
+}
+
 TEST(MappedFile, OtherMemoryStays) {
   std::vector<char> own(100'000, 'x');
   release_pages(own.data(), own.size());

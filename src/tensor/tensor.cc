@@ -288,7 +288,7 @@ std::shared_ptr<void> copy_memory(size_t bytes) {
 Tensor Tensor::read_once() const {
   if (!unaligned_) return *this;
   auto memory = copy_memory(bytes());
-  if (bytes() > 0) std::memcpy(memory.get(), data_, bytes());
+  if (bytes() > 0) copy_file_bytes(data_, bytes(), memory.get());
   release_pages(data_, bytes());  // of a mapped file: the copy stands for them
   Tensor t = view(dtype_, shape_, memory.get(), memory);
   t.quant_ = quant_;

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
+#include <utility>
 #include <vector>
 
+#include "backends/cpu/gemm/pack_constant.h"
 #include "base/cat.h"
 #include "tests/support/cpu_check.h"
 
@@ -65,6 +68,46 @@ TEST(GemmF32, FewerColumnsGiveTheSameBits) {
                 << to_string(isa) << ": " << m << " x " << n << ", row " << i;
             ASSERT_EQ(std::count(row + n, row + whole, 7.0f), whole - n);
           }
+        }
+  }
+}
+
+/// Blocks of a constant at any address are packed as the whole matrix is.
+TEST(GemmF32, PacksConstantsInBlocks) {
+  struct Strides {
+    const char* name;
+    int64_t k, n;
+  };
+  for (const Isa isa : machine_isas()) {
+    std::vector<const GemmF32*> gemms = {&gemm_f32(isa)};
+    if (isa.has(IsaFeature::kBf16)) gemms.push_back(&gemm_bf16(isa));
+    for (const GemmF32* gemm : gemms)
+      for (const auto& [k, n] : {std::pair<int64_t, int64_t>{1, 1},
+                                 {1, 40},
+                                 {40, 1},
+                                 {0, 5},
+                                 {5, 0},
+                                 {77, 1000},
+                                 {1003, 77},
+                                 {1024, 64},
+                                 {9000, 33},
+                                 {3, 70'000}})
+        for (const Strides s : {Strides{"rows", n, 1},
+                                {"rows with gaps", n + 3, 1},
+                                {"columns", 1, k},
+                                {"columns with gaps", 1, k + 5},
+                                {"neither", 2 * n, 2}}) {
+          SCOPED_TRACE(Cat(to_string(isa), ", word ", gemm->word, ": ", k, " x ", n, ", ", s.name));
+          const auto floats = static_cast<size_t>(std::max<int64_t>(k * s.k + n * s.n, 1));
+          const Tensor b = random_tensor(DType::kF32, {static_cast<int64_t>(floats)}, -1, 1, 1),
+                       bias = random_tensor(DType::kF32, {std::max<int64_t>(n, 1)}, -1, 1, 2);
+          std::vector<std::byte> shifted(floats * sizeof(float) + 1);
+          std::memcpy(shifted.data() + 1, b.raw(), floats * sizeof(float));
+          const auto size = static_cast<size_t>(gemm->packed_size(gemm->words(k), n));
+          std::vector<float> whole(size, -7.0f), blocks(size, -7.0f);
+          gemm->pack(b.data<float>(), s.k, s.n, k, n, bias.data<float>(), whole.data(), 0.5f, 2.0f);
+          pack_constant(*gemm, shifted.data() + 1, s.k, s.n, k, n, bias.data<float>(), blocks.data(), 0.5f, 2.0f);
+          EXPECT_EQ(std::memcmp(whole.data(), blocks.data(), size * sizeof(float)), 0);
         }
   }
 }

@@ -6,6 +6,7 @@
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/broadcast.h"
 #include "backends/cpu/core/epilogue.h"
+#include "backends/cpu/gemm/pack_constant.h"
 #include "backends/cpu/matmul/matrix_key.h"
 #include "ops/matmul/matmul_shape.h"
 
@@ -123,12 +124,13 @@ class MatMulF32 final : public Kernel {
         key,
         [&] {
           auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(packed_size_ * s_.b_matrices) * 4);
-          const Tensor matrices = spec.constant(1)->read_once();
+          const std::byte* const matrices = spec.constant(1)->unaligned_bytes();
           for (int64_t i = 0; i < s_.b_matrices; ++i)
-            gemm_.pack(matrices.data<float>() + s_.b_offset(i), b.row_stride, b.column_stride, s_.k, s_.n,
-                       c ? c->data<float>() : nullptr, packed->data<float>() + i * packed_size_,
-                       static_cast<float>(attrs_.alpha), static_cast<float>(attrs_.beta));
-          release_pages(matrices);
+            smelt::pack_constant(gemm_, matrices + s_.b_offset(i) * int64_t{sizeof(float)}, b.row_stride,
+                                 b.column_stride, s_.k, s_.n, c ? c->data<float>() : nullptr,
+                                 packed->data<float>() + i * packed_size_, static_cast<float>(attrs_.alpha),
+                                 static_cast<float>(attrs_.beta));
+          release_pages(*spec.constant(1));
           return packed;
         },
         [&] {

@@ -1,0 +1,99 @@
+#include "backends/cpu/gemm/pack_constant.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/checked.h"
+#include "base/mapped_file.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kFloat = sizeof(float);
+constexpr int64_t kBlock = 64 * 1024;  ///< floats of a copied block, which stay in the level-2 cache
+
+/// Aligned copies of parts of b.
+class Block {
+ public:
+  explicit Block(int64_t floats) : floats_(new float[static_cast<size_t>(floats)]) {}
+  const float* data() const { return floats_.get(); }
+  void copy(const std::byte* from, int64_t floats, int64_t to = 0) {
+    copy_file_bytes(from, static_cast<size_t>(floats * kFloat), floats_.get() + to);
+  }
+
+ private:
+  std::unique_ptr<float[]> floats_;
+};
+
+struct PanelsOfConstant {
+  const GemmF32& gemm;
+  int64_t k, n;
+  float* dst;
+  float alpha;
+
+  /// Elements [first, first + count) along K of panel p, from element (first, first column of the panel). `first`: a
+  /// multiple of the word.
+  void pack(int64_t p, int64_t first, int64_t count, const float* from, int64_t stride_k, int64_t stride_n) const {
+    const int64_t w = gemm.width(n, p), used = std::min(w, n - p * gemm.nr());
+    float* rows = dst + gemm.panel_offset(gemm.words(k), p) + w + first / gemm.word * w;
+    gemm.pack_columns(from, stride_k, stride_n, count, used, alpha, rows, w);
+  }
+};
+
+/// Rows of b that lie one behind the other: some rows of all panels at a time.
+void pack_rows(const PanelsOfConstant& to, const std::byte* b, int64_t stride_k) {
+  const int64_t rows = std::min(to.k, std::max<int64_t>(kBlock / stride_k / 2 * 2, 2));
+  Block block(rows * stride_k);
+  for (int64_t i = 0; i < to.k; i += rows) {
+    const int64_t count = std::min(rows, to.k - i);
+    block.copy(b + i * stride_k * kFloat, (count - 1) * stride_k + to.n);
+    for (int64_t p = 0; p < to.gemm.panels(to.n); ++p)
+      to.pack(p, i, count, block.data() + p * to.gemm.nr(), stride_k, 1);
+  }
+}
+
+/// Columns of b that lie one behind the other: a part of each column of a panel at a time.
+void pack_columns(const PanelsOfConstant& to, const std::byte* b, int64_t stride_n) {
+  constexpr int64_t kShort = 1024,
+                    kPad = 16;  // long columns are copied apart: their elements don't meet in a cache set
+  const int64_t nr = to.gemm.nr(), part = std::min(to.k, kBlock / nr * 2);
+  const bool apart = to.k >= kShort || stride_n != to.k;
+  const int64_t stride = apart ? part + kPad : to.k;
+  Block block(nr * stride);
+  for (int64_t p = 0; p < to.gemm.panels(to.n); ++p) {
+    const int64_t used = std::min(nr, to.n - p * nr);
+    const std::byte* const from = b + p * nr * stride_n * kFloat;
+    for (int64_t i = 0; i < to.k; i += part) {
+      const int64_t count = std::min(part, to.k - i);
+      if (!apart) block.copy(from, used * to.k);
+      for (int64_t j = 0; apart && j < used; ++j) block.copy(from + (j * stride_n + i) * kFloat, count, j * stride);
+      to.pack(p, i, count, block.data(), 1, stride);
+    }
+  }
+}
+
+}  // namespace
+
+void pack_constant(const GemmF32& gemm, const std::byte* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t n,
+                   const float* bias, float* dst, float alpha, float beta) {
+  if (k == 0 || n == 0) return gemm.pack(nullptr, stride_k, stride_n, k, n, bias, dst, alpha, beta);
+  if (stride_n != 1 && stride_k != 1) {
+    const int64_t floats = (k - 1) * stride_k + (n - 1) * stride_n + 1;
+    Block block(floats);
+    block.copy(b, floats);
+    return gemm.pack(block.data(), stride_k, stride_n, k, n, bias, dst, alpha, beta);
+  }
+  for (int64_t p = 0; p < gemm.panels(n); ++p) {
+    float* const panel = dst + gemm.panel_offset(gemm.words(k), p);
+    const int64_t w = gemm.width(n, p), used = std::min(w, n - p * gemm.nr());
+    for (int64_t j = 0; j < w; ++j) panel[j] = bias && j < used ? bias[p * gemm.nr() + j] * beta : 0.0f;
+    if (used < w) std::fill_n(panel + w, gemm.words(k) * w, 0.0f);
+  }
+  const PanelsOfConstant to{gemm, k, n, dst, alpha};
+  if (stride_n == 1 && (stride_k > 1 || n == 1))
+    pack_rows(to, b, std::max<int64_t>(stride_k, 1));
+  else
+    pack_columns(to, b, stride_n);
+}
+
+}  // namespace smelt
