@@ -11,12 +11,32 @@ namespace {
 /// The integers from 0 to `most` for k with which (k + 1/2) / factor, `step` being half of 1 / factor, is within `near`
 /// of an integer: those integers, in order.
 std::vector<int64_t> integers_near_ties(double step, double near, int64_t most) {
-  const auto fixed = [](double v) { return static_cast<uint64_t>(std::ldexp(v, 64)); };  // of [0, 1), modulo 1
+  const auto fixed = [](double v) { return static_cast<uint64_t>(v * 0x1p64); };  // of [0, 1), modulo 1
   const uint64_t part = fixed(step - std::floor(step)), margin = fixed(near);
+  // 16 at a time by their upper 32 bits, which are at most 2 * most + 1 too low, from the least int32 on.
+  using Lanes = int32_t __attribute__((vector_size(16)));
+  using Words = uint32_t __attribute__((vector_size(16)));
+  constexpr int64_t kBlock = 16;
+  const auto high = static_cast<uint32_t>(part >> 32), twice = 2 * high;
+  const auto reach = static_cast<uint32_t>((margin >> 32) + 2 * static_cast<uint64_t>(most) + 3);
+  Words at = high + reach + 0x80000000u + Words{0, twice, 2 * twice, 3 * twice};
+  const Words stride = Words{} + 4 * twice;
+  const Lanes limit = Lanes{} + static_cast<int32_t>(2 * reach + 1 + 0x80000000u);
+  const auto next_are_near = [&] {
+    const Lanes is_near = reinterpret_cast<Lanes>(at) < limit;
+    at += stride;
+    return is_near;
+  };
   std::vector<int64_t> out;
-  uint64_t at = part + margin;
-  for (int64_t k = 0; k <= most; ++k, at += 2 * part)
-    if (at <= 2 * margin) out.push_back(std::llrint(static_cast<double>(2 * k + 1) * step));
+  for (int64_t begin = 0; begin <= most; begin += kBlock) {
+    const Lanes a = next_are_near(), b = next_are_near(), c = next_are_near(), d = next_are_near();
+    using TwoWords = int64_t __attribute__((vector_size(16)));
+    const auto any = reinterpret_cast<TwoWords>((a | b) | (c | d));
+    if ((any[0] | any[1]) == 0) continue;
+    for (int64_t k = begin; k <= std::min(most, begin + kBlock - 1); ++k)
+      if (part * static_cast<uint64_t>(2 * k + 1) + margin <= 2 * margin)
+        out.push_back(std::llrint(static_cast<double>(2 * k + 1) * step));
+  }
   return out;
 }
 
@@ -26,7 +46,7 @@ std::vector<int64_t> integers_near_ties(double step, double near, int64_t most) 
 std::optional<int32_t> exact_multiplier(double factor, FixedFactor fixed, int64_t most) {
   if (factor == 0) return 0;
   // How near in accumulators: relative errors are at most 2.5 * 2^-30 of a multiplier and 2^-52 of float64.
-  const double near = std::ldexp(static_cast<double>(most + 1), -28) / factor;
+  const double near = static_cast<double>(most + 1) * 0x1p-28 / factor;
   if (!(near < 0.25)) return std::nullopt;
   const std::vector<int64_t> at_risk = integers_near_ties(0.5 / factor, near, most);
   const int total = 31 - fixed.shift;
@@ -115,12 +135,13 @@ std::optional<RequantizeParams> RequantizeParams::make(const NodeSpec& spec, int
   r.multipliers.resize(padded);
   r.shifts.resize(padded);
   r.bias.resize(static_cast<size_t>(channels));
-  for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
-    const float factor = made->factors()[c % made->factors().size()];
-    const FixedFactor fixed = made->fixed()[c % made->fixed().size()];
+  const size_t factors = made->factors().size();
+  for (size_t c = 0, i = 0; c < static_cast<size_t>(channels); ++c, i = i + 1 == factors ? 0 : i + 1) {
+    const float factor = made->factors()[i];
+    const FixedFactor fixed = made->fixed()[i];
     if (!std::isfinite(factor) || (rule.rounding == Rounding::kFixedDouble && fixed.shift < -31)) return std::nullopt;
     r.factors[c] = factor;
-    r.double_factors[c] = made->double_factors()[c % made->double_factors().size()];
+    r.double_factors[c] = made->double_factors()[i];
     r.multipliers[c] = fixed.multiplier;
     r.shifts[c] = -fixed.shift;
     const auto& b = made->bias();

@@ -85,6 +85,7 @@ Result<Requantizer> Requantizer::make(const Tensor& x, const Tensor& w, const Te
   if (wq.scales.empty() || xq.scales.empty()) return InvalidInput("a quantized operand has no scale");
   if (wq.scales.size() > 1 && channels % static_cast<int64_t>(wq.scales.size()) != 0)
     return InvalidInput("there are ", wq.scales.size(), " scales for ", channels, " output channels");
+  r.accumulator_scales_.reserve(wq.scales.size());
   for (float s : wq.scales) r.accumulator_scales_.push_back(static_cast<double>(xq.scales[0]) * s * rule.alpha);
   const bool wide_x = bit_width(x.dtype()) > 8;
   const bool fixed = rule.rounding != Rounding::kFloatHalfEven;
@@ -118,6 +119,9 @@ Result<Requantizer> Requantizer::make(const Tensor& x, const Tensor& w, const Te
   const int64_t low = r.low_, high = r.high_;
   r.low_ = quantized_bound(b.lo, scale, r.zero_, low, high, rule.rounding);
   r.high_ = quantized_bound(b.hi, scale, r.zero_, low, high, rule.rounding);
+  r.double_factors_.reserve(r.accumulator_scales_.size());
+  r.fixed_.reserve(r.accumulator_scales_.size());
+  r.factors_.reserve(r.accumulator_scales_.size());
   for (size_t i = 0; i < r.accumulator_scales_.size(); ++i) {
     const double product = rule.float_scale_product ? static_cast<double>(xq.scales[0] * wq.scales[i]) * rule.alpha
                                                     : r.accumulator_scales_[i];
