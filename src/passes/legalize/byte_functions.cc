@@ -17,8 +17,10 @@ namespace {
 /// What is known of a value that is a function of another, element by element.
 struct ByteFunction {
   ValueId of = kNoValue;  ///< the 8-bit value
-  Tensor results;         ///< [256], for the bytes 0 to 255 of that value
+  size_t node = 0;        ///< that makes it
   int nodes = 0;          ///< that compute it
+  int depth = 0;          ///< of the nodes, one behind the other
+  Tensor results;         ///< [256], for the bytes 0 to 255 of that value, once they were asked for
 };
 
 bool is_ranked_tensor(const ValueType& t) { return t.kind == ValueType::Kind::kTensor && t.ranked; }
@@ -49,10 +51,11 @@ class ByteTabulator {
   void run() {
     bool changed = false;
     for (size_t k = 0; k < g_.nodes.size(); ++k) {
-      auto f = function(g_.nodes[k]);
+      auto f = function(k);
       if (!f) continue;
       const bool by_table = is_byte(g_.value(g_.nodes[k].outputs[0]).type) && g_.nodes[k].op != Op::kBitCast;
       if (by_table && (f->nodes > 1 || g_.nodes[k].op == Op::kBinary)) {
+        if (!compute(*f)) continue;
         g_.nodes[k] = table(g_.nodes[k], *f);
         changed = true;
       }
@@ -62,42 +65,62 @@ class ByteTabulator {
   }
 
  private:
-  /// The function that a node's output is; nullopt where it depends on more than one 8-bit value, or on its place.
-  std::optional<ByteFunction> function(const Node& n) const {
+  static constexpr int kMostDepth = 200;
+
+  /// What is known of a value as a function of another; nullptr: nothing.
+  ByteFunction* known(ValueId id) {
+    const auto i = static_cast<size_t>(id);
+    return i < functions_.size() && functions_[i].of != kNoValue ? &functions_[i] : nullptr;
+  }
+  /// The function, without results, that a node's output is; nullopt where it depends on more than one 8-bit value, or
+  /// on its place.
+  std::optional<ByteFunction> function(size_t k) {
+    const Node& n = g_.nodes[k];
     if (!is_elementwise(n.op) || n.outputs.size() != 1 || n.outputs[0] == kNoValue) return std::nullopt;
     const ValueType& type = g_.value(n.outputs[0]).type;
     if (!is_byte(type) && !is_real_tensor(type)) return std::nullopt;
     ByteFunction f;
+    f.node = k;
     f.nodes = n.op == Op::kBitCast ? 0 : 1;
-    std::vector<Datum> in;
     for (const ValueId id : n.inputs) {
       if (id == kNoValue) return std::nullopt;
       const Value& v = g_.value(id);
       if (v.constant) {
         if (v.constant->elements() != 1 || v.constant->rank() > 1 || v.constant->rank() > type.shape.rank())
           return std::nullopt;
-        in.emplace_back(*v.constant);
         continue;
       }
       if (!is_ranked_tensor(v.type) || v.type.shape != type.shape) return std::nullopt;
-      const ByteFunction* before =
-          static_cast<size_t>(id) < functions_.size() ? &functions_[static_cast<size_t>(id)] : nullptr;
-      const bool is_function = before && before->of != kNoValue;
-      if (!is_function && !is_byte(v.type)) return std::nullopt;
-      const ValueId of = is_function ? before->of : id;
+      const ByteFunction* const before = known(id);
+      if (!before && !is_byte(v.type)) return std::nullopt;
+      const ValueId of = before ? before->of : id;
       if (f.of != kNoValue && f.of != of) return std::nullopt;
       f.of = of;
-      if (is_function) f.nodes += before->nodes;
-      in.emplace_back(is_function ? before->results : all_bytes(v.type));
+      if (!before) continue;
+      f.nodes += before->nodes;
+      f.depth = std::max(f.depth, before->depth + 1);
     }
-    if (f.of == kNoValue) return std::nullopt;
+    return f.of == kNoValue || f.depth > kMostDepth ? std::nullopt : std::optional(std::move(f));
+  }
+  /// Gives a function its results. False: the reference kernels give none.
+  bool compute(ByteFunction& f) {
+    if (f.results.defined()) return true;
+    const Node& n = g_.nodes[f.node];
+    std::vector<Datum> in;
+    for (const ValueId id : n.inputs) {
+      const Value& v = g_.value(id);
+      ByteFunction* const before = v.constant ? nullptr : known(id);
+      if (before && !compute(*before)) return false;
+      in.emplace_back(v.constant ? *v.constant : before ? before->results : all_bytes(v.type));
+    }
+    const ValueType& type = g_.value(n.outputs[0]).type;
     Tensor out(type.dtype, Shape{256});
     out.set_quant(type.quant);
     auto made = run_reference(n, std::move(in), {out});
-    if (!made.ok() || made->front().elements() != 256) return std::nullopt;
+    if (!made.ok() || made->front().elements() != 256) return false;
     f.results = std::move(made->front());
     f.results.set_quant(type.quant);
-    return f;
+    return true;
   }
   Node table(const Node& n, const ByteFunction& f) {
     ValueType keys = g_.value(f.of).type;
