@@ -12,6 +12,7 @@
 #include "ops/core/op.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
+#include "passes/fuse/weighted.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
 
@@ -203,12 +204,6 @@ std::optional<Weights> integer_weights(const Pattern& in, ValueId id) {
   Weights out{Tensor(narrow ? DType::kI8 : DType::kU8, w->shape()), narrow ? 0 : static_cast<int32_t>(-lo)};
   for (int64_t i = 0; i < w->elements(); ++i) set_int(out.t, i, static_cast<int64_t>(v[i]) + out.zero);
   return out;
-}
-
-ValueId add_constant(Pattern& in, Tensor t) {
-  const ValueId id = in.add_value(ValueType::tensor(t.dtype(), t.shape()));
-  in.graph().value(id).constant = std::make_shared<const Tensor>(std::move(t));
-  return id;
 }
 
 bool is_zero_bias(const Pattern& in, const Node& n) {

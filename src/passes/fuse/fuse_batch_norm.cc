@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <new>
+#include <utility>
 
+#include "base/mapped_file.h"
 #include "ops/common/real.h"
 #include "ops/conv/conv.h"
 #include "ops/core/op.h"
@@ -20,7 +23,11 @@ bool is_real(const Tensor& t) { return t.dtype() == DType::kF32 || t.dtype() == 
 ValueId add_constant(Pattern& in, DType dtype, const Shape& shape, std::span<const float> values) {
   Tensor t(dtype, shape);
   from_floats(values.data(), t);
-  const ValueId id = in.add_value(ValueType::tensor(dtype, shape));
+  return add_constant(in, std::move(t));
+}
+
+ValueId add_constant(Pattern& in, Tensor t) {
+  const ValueId id = in.add_value(ValueType::tensor(t.dtype(), t.shape()));
   in.graph().value(id).constant = std::make_shared<const Tensor>(std::move(t));
   return id;
 }
@@ -53,14 +60,31 @@ std::optional<Affine> constant_batch_norm(const Pattern& in, const Node& n, int6
 
 namespace {
 
-/// The output channel of each weight, [outer, channels, inner], of one of `groups` blocks of the outermost dimension.
+/// The order of weights, [outer, channels, inner]: output channels of one of `groups` blocks of the outermost
+/// dimension.
 struct WeightOrder {
   int64_t channels = 0, inner = 1, outer = 1, groups = 1;
-  int64_t channel(int64_t i) const {
-    const int64_t group = i / (channels * inner) / (outer / groups);
-    return group * channels + i / inner % channels;
-  }
 };
+
+/// Weights times the factor of their output channel.
+Tensor scaled_weights(const Tensor& w, const WeightOrder& order, const float* scale) {
+  auto made = Tensor::allocate(w.dtype(), w.shape(), false);
+  if (!made.ok()) throw std::bad_alloc();
+  Tensor t = std::move(made).value();
+  std::vector<float> real;
+  if (w.dtype() == DType::kF32)
+    copy_file_bytes(w.unaligned_bytes(), w.bytes(), t.raw());
+  else
+    real = to_real_vector(w);
+  float* values = real.empty() ? t.data<float>() : real.data();
+  for (int64_t o = 0; o < order.outer; ++o) {
+    const float* const of_group = scale + o / (order.outer / order.groups) * order.channels;
+    for (int64_t c = 0; c < order.channels; ++c)
+      for (int64_t i = 0; i < order.inner; ++i) *values++ *= of_group[c];
+  }
+  if (!real.empty()) from_floats(real.data(), t);
+  return t;
+}
 
 /// The order of the weights of a node whose output channels are those that a BatchNorm of layout `layout` scales;
 /// nullopt for another node.
@@ -207,9 +231,7 @@ class ChannelFolder {
     std::vector<float> bias = b ? to_real_vector(*b) : std::vector<float>(static_cast<size_t>(t.channels()));
     for (size_t c = 0; c < bias.size(); ++c) bias[c] = bias[c] * scale[c] + offset[c];
     if (std::any_of(scale, scale + t.channels(), [](float s) { return s != 1; })) {
-      std::vector<float> filter = to_real_vector(*w);
-      for (int64_t i = 0; i < w->elements(); ++i) filter[static_cast<size_t>(i)] *= scale[t.order.channel(i)];
-      n.inputs[1] = add_constant(in_, w->dtype(), w->shape(), filter);
+      n.inputs[1] = add_constant(in_, scaled_weights(*w, t.order, scale));
     }
     n.inputs.resize(std::max<size_t>(n.inputs.size(), 3), kNoValue);
     n.inputs[2] = add_constant(in_, w->dtype(), Shape{t.channels()}, bias);

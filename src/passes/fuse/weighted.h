@@ -19,6 +19,8 @@ std::optional<Affine> constant_batch_norm(const Pattern& in, const Node& n, int6
 
 bool is_real(const Tensor& t);  ///< of float32 or float16
 
+/// A new constant.
+ValueId add_constant(Pattern& in, Tensor t);
 /// A new constant of these values.
 ValueId add_constant(Pattern& in, DType dtype, const Shape& shape, std::span<const float> values);
 
