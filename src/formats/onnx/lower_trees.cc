@@ -1,7 +1,9 @@
 // Tree ensembles of ai.onnx.ml: the tuple lists of versions 1 to 3 and the arrays of version 5 become one form.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
+#include <utility>
 
 #include "formats/onnx/ml_readers.h"
 #include "tensor/numeric.h"
@@ -44,10 +46,47 @@ struct NodeLists {
   std::vector<std::string> mode;
 };
 
-using NodeKey = std::pair<int64_t, int64_t>;  // tree, node
+/// The nodes of the lists by tree and id.
+class NodeIndex {
+ public:
+  struct Entry {
+    int64_t tree, id;
+    int32_t at;  ///< node number or ~leaf
+    bool is_child = false;
+    auto key() const { return std::pair(tree, id); }
+  };
+  void reserve(size_t nodes) { entries_.reserve(nodes); }
+  void add(int64_t tree, int64_t id, int32_t at) { entries_.push_back({tree, id, at}); }
+  /// To be called once all are added. The first of two entries with the same key; nullptr: there are none.
+  const Entry* sort() {
+    const auto less = [](const Entry& p, const Entry& q) { return p.key() < q.key(); };
+    if (!std::is_sorted(entries_.begin(), entries_.end(), less)) std::sort(entries_.begin(), entries_.end(), less);
+    const auto twin = std::adjacent_find(entries_.begin(), entries_.end(),
+                                         [](const Entry& p, const Entry& q) { return p.key() == q.key(); });
+    return twin == entries_.end() ? nullptr : &*twin;
+  }
+  /// nullptr: there is no such node.
+  Entry* find(int64_t tree, int64_t id) {
+    const auto from = [&](int64_t least) {
+      return static_cast<size_t>(std::lower_bound(entries_.begin(), entries_.end(), std::pair(tree, least),
+                                                  [](const Entry& e, const auto& key) { return e.key() < key; }) -
+                                 entries_.begin());
+    };
+    if (first_ >= entries_.size() || entries_[first_].tree != tree) first_ = from(INT64_MIN);
+    // Trees mostly number their nodes from 0 on.
+    size_t i =
+        id >= 0 && static_cast<size_t>(id) < entries_.size() - first_ ? first_ + static_cast<size_t>(id) : first_;
+    if (i < entries_.size() && entries_[i].key() != std::pair(tree, id)) i = from(id);
+    return i < entries_.size() && entries_[i].key() == std::pair(tree, id) ? &entries_[i] : nullptr;
+  }
 
-/// Splits and leaves of the lists. `index` gives each (tree, node) its node number or ~leaf.
-void read_nodes(NodeContext& n, TreeEnsembleAttrs& a, std::map<NodeKey, int32_t>& index) {
+ private:
+  std::vector<Entry> entries_;
+  size_t first_ = SIZE_MAX;  ///< entry of the tree that was asked for last
+};
+
+/// Splits and leaves of the lists.
+void read_nodes(NodeContext& n, TreeEnsembleAttrs& a, NodeIndex& index) {
   NodeLists l{n.ints("nodes_treeids"),     n.ints("nodes_nodeids"),      n.ints("nodes_featureids"),
               n.ints("nodes_truenodeids"), n.ints("nodes_falsenodeids"), n.ints("nodes_missing_value_tracks_true"),
               reals(n, "nodes_values"),    n.strings("nodes_modes")};
@@ -59,42 +98,45 @@ void read_nodes(NodeContext& n, TreeEnsembleAttrs& a, std::map<NodeKey, int32_t>
     return n.fail("the lists of nodes differ in length");
   std::vector<size_t> splits;
   int32_t leaves = 0;
+  index.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     const int mode = mode_of(l.mode[i]);
     if (mode == -1) return n.fail("node mode '", l.mode[i], "'");
     const int32_t at = mode == -2 ? ~leaves++ : static_cast<int32_t>(splits.size());
-    if (!index.emplace(NodeKey{l.tree[i], l.id[i]}, at).second)
-      return n.fail("tree ", l.tree[i], " has two nodes ", l.id[i]);
+    index.add(l.tree[i], l.id[i], at);
     if (mode != -2) splits.push_back(i);
   }
+  if (const auto* twin = index.sort()) return n.fail("tree ", twin->tree, " has two nodes ", twin->id);
   a.leaf_begin.assign(static_cast<size_t>(leaves) + 1, 0);
-  std::map<NodeKey, char> is_child;
   for (const size_t i : splits) {
-    const auto yes = index.find({l.tree[i], l.yes[i]}), no = index.find({l.tree[i], l.no[i]});
-    if (yes == index.end() || no == index.end())
-      return n.fail("a child of node ", l.id[i], " of tree ", l.tree[i], " does not exist");
+    auto *const yes = index.find(l.tree[i], l.yes[i]), *const no = index.find(l.tree[i], l.no[i]);
+    if (!yes || !no) return n.fail("a child of node ", l.id[i], " of tree ", l.tree[i], " does not exist");
     if (l.feature[i] < 0 || l.feature[i] > INT32_MAX) return n.fail("feature ", l.feature[i]);
-    a.yes.push_back(yes->second);
-    a.no.push_back(no->second);
+    a.yes.push_back(yes->at);
+    a.no.push_back(no->at);
     a.feature.push_back(static_cast<int32_t>(l.feature[i]));
     a.mode.push_back(static_cast<Mode>(mode_of(l.mode[i])));
     a.split.push_back(l.value[i]);
     a.missing_is_yes.push_back(!l.missing.empty() && l.missing[i] != 0);
-    is_child[yes->first] = is_child[no->first] = 1;
+    yes->is_child = no->is_child = true;
   }
   // The root of a tree is its first node that is nobody's child.
-  std::map<int64_t, char> rooted;
+  std::map<int64_t, bool> rooted;
+  auto tree = rooted.end();
   for (size_t i = 0; i < count; ++i) {
-    if (is_child.count({l.tree[i], l.id[i]}) || rooted[l.tree[i]]++) continue;
-    a.roots.push_back(index[{l.tree[i], l.id[i]}]);
+    if (tree == rooted.end() || tree->first != l.tree[i]) tree = rooted.try_emplace(l.tree[i], false).first;
+    if (tree->second) continue;
+    const auto* const node = index.find(l.tree[i], l.id[i]);
+    if (node->is_child) continue;
+    tree->second = true;
+    a.roots.push_back(node->at);
   }
-  for (size_t i = 0; i < count; ++i)
-    if (!rooted[l.tree[i]]) return n.fail("tree ", l.tree[i], " has no root");
+  for (const auto& [id, has_root] : rooted)
+    if (!has_root) return n.fail("tree ", id, " has no root");
 }
 
 /// Votes in the order of the leaves.
-void read_votes(NodeContext& n, TreeEnsembleAttrs& a, const std::map<NodeKey, int32_t>& index,
-                const std::string& prefix, int64_t targets) {
+void read_votes(NodeContext& n, TreeEnsembleAttrs& a, NodeIndex& index, const std::string& prefix, int64_t targets) {
   const auto tree = n.ints(prefix + "_treeids"), node = n.ints(prefix + "_nodeids"), id = n.ints(prefix + "_ids");
   const auto weight = reals(n, prefix + "_weights");
   if (!n.ok()) return;
@@ -102,12 +144,11 @@ void read_votes(NodeContext& n, TreeEnsembleAttrs& a, const std::map<NodeKey, in
     return n.fail("the lists of leaf weights differ in length");
   std::vector<std::pair<int32_t, size_t>> order;
   for (size_t i = 0; i < id.size(); ++i) {
-    const auto it = index.find({tree[i], node[i]});
-    if (it == index.end())
-      return n.fail("a weight belongs to node ", node[i], " of tree ", tree[i], ", which does not exist");
-    if (it->second >= 0) continue;  // weights of inner nodes are never reached
+    const auto* const it = index.find(tree[i], node[i]);
+    if (!it) return n.fail("a weight belongs to node ", node[i], " of tree ", tree[i], ", which does not exist");
+    if (it->at >= 0) continue;  // weights of inner nodes are never reached
     if (id[i] < 0 || id[i] >= targets) return n.fail("class or target ", id[i], " of ", targets);
-    order.emplace_back(~it->second, i);
+    order.emplace_back(~it->at, i);
   }
   std::stable_sort(order.begin(), order.end(), [](const auto& p, const auto& q) { return p.first < q.first; });
   for (const auto& [leaf, i] : order) {
@@ -128,7 +169,7 @@ void lower_tree_classifier(NodeContext& n) {
   a.targets = static_cast<int64_t>(a.labels.size());
   a.post = post_transform(n);
   a.base = reals(n, "base_values");
-  std::map<NodeKey, int32_t> index;
+  NodeIndex index;
   read_nodes(n, a, index);
   if (n.ok()) read_votes(n, a, index, "class", a.targets);
   if (static_cast<int64_t>(a.base.size()) > a.targets)
@@ -156,7 +197,7 @@ void lower_tree_regressor(NodeContext& n) {
                 : f == "MAX"   ? Aggregate::kMax
                                : Aggregate::kSum;
   if (a.aggregate == Aggregate::kSum && f != "SUM") return n.fail("aggregate_function is '", f, "'");
-  std::map<NodeKey, int32_t> index;
+  NodeIndex index;
   read_nodes(n, a, index);
   if (n.ok()) read_votes(n, a, index, "target", a.targets);
   n.emit(Op::kTreeEnsemble, pack(std::move(a)), {n.in(0)});

@@ -53,7 +53,8 @@ class Field {
   }
   void varints(std::vector<int64_t>& out) {
     if (r_.wire_type() == pbf_wire_type::varint) {
-      out.push_back(r_.get_int64());
+      do out.push_back(r_.get_int64());
+      while (next_is_alike());
       return;
     }
     expect(pbf_wire_type::length_delimited, "repeated numbers expected");
@@ -61,7 +62,8 @@ class Field {
   }
   void floats(std::vector<float>& out) {
     if (r_.wire_type() == pbf_wire_type::fixed32) {
-      out.push_back(r_.get_float());
+      do out.push_back(r_.get_float());
+      while (next_is_alike());
       return;
     }
     expect(pbf_wire_type::length_delimited, "repeated floats expected");
@@ -78,6 +80,12 @@ class Field {
   void read(std::vector<std::string_view>& out) { out.push_back(bytes()); }
 
  private:
+  /// True if another field of this number and wire type follows; it is the current one then.
+  bool next_is_alike() {
+    const uint32_t key = r_.tag() << 3 | static_cast<uint32_t>(r_.wire_type());
+    const auto rest = r_.data();
+    return key < 0x80 && !rest.empty() && static_cast<uint8_t>(*rest.data()) == key && r_.next();
+  }
   void expect(pbf_wire_type type, const char* what) const {
     if (r_.wire_type() != type) throw Fault(what);
   }
