@@ -23,6 +23,8 @@ if(SMELT_LLD AND NOT CMAKE_CROSSCOMPILING)  # which a cross compiler does not fi
   add_link_options(-B${CMAKE_BINARY_DIR}/linker -fuse-ld=lld)
   # Functions with the same code are one: no code compares addresses of functions.
   add_link_options($<$<CONFIG:Release>:-Wl,--icf=all>)
+  # Strings that end others are merged with them.
+  add_link_options($<$<CONFIG:Release>:-Wl,-O2>)
   # Addresses that loading relocates, as bitmaps: a tenth of their size. glibc reads them from 2.36 on.
   execute_process(COMMAND ${SMELT_LLD} --version OUTPUT_VARIABLE version)
   string(REGEX MATCH "LLD ([0-9]+)" version "${version}")
