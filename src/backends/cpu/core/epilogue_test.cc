@@ -30,6 +30,7 @@ enum class Head : uint8_t {
   kSegments,
   kGroups,
   kStretches,
+  kFewFilters,
   kDynamicQuant,
   kDynamicPointwise,
   kDepthwise,
@@ -37,9 +38,10 @@ enum class Head : uint8_t {
   kMatMul,
   kMatMulDynamic,
 };
-constexpr Head kHeads[] = {Head::kPointwise, Head::kLines,     Head::kPatches,      Head::kSegments,
-                           Head::kGroups,    Head::kStretches, Head::kDynamicQuant, Head::kDynamicPointwise,
-                           Head::kDepthwise, Head::kGroupNorm, Head::kMatMul,       Head::kMatMulDynamic};
+constexpr Head kHeads[] = {Head::kPointwise,        Head::kLines,     Head::kPatches,    Head::kSegments,
+                           Head::kGroups,           Head::kStretches, Head::kFewFilters, Head::kDynamicQuant,
+                           Head::kDynamicPointwise, Head::kDepthwise, Head::kGroupNorm,  Head::kMatMul,
+                           Head::kMatMulDynamic};
 enum class Tail : uint8_t {
   kAdd,
   kAddFirst,
@@ -80,7 +82,9 @@ Line line_of(Head h) {
     case Head::kDepthwise:
       return {21, 37, 37, 3, 1, 37};
     case Head::kStretches:
-      return {2101, 96, 9, 3, 1, 1};
+      return {2101, 96, 12, 3, 1, 1};
+    case Head::kFewFilters:
+      return {600, 40, 3, 5, 1, 1};
     default:
       return {50, 40, 64, 3, 2, 1};
   }
