@@ -116,12 +116,12 @@ Status simplify(Module& module, bool fixed, int64_t spare) {
 }
 
 /// Operators between DequantizeLinear and QuantizeLinear become operators on quantized values, activations part of
-/// their operators.
-void fold_quantization(Module& module) {
+/// their operators. `functions`: see fuse_quantization().
+void fold_quantization(Module& module, bool functions) {
   for (Graph& graph : module.graphs) {
     if (std::ranges::find(graph.nodes, Op::kQuantizeLinear, &Node::op) == graph.nodes.end()) continue;
     fuse_activations(graph);
-    fuse_quantization(graph, true);
+    fuse_quantization(graph, true, functions);
   }
 }
 
@@ -176,7 +176,8 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
   if (writer.explicit_padding && module.format != writer.name)
     for (Graph& graph : module.graphs) fuse_pads(graph);
   if (writer.counted_loops) count_loops(module);
-  if (writer.integer_operators) fold_quantization(module);
+  if (writer.integer_operators && writer.fused_operators) name_integer_functions(module);
+  if (writer.integer_operators) fold_quantization(module, writer.fused_operators);
   if (writer.integer_operators && writer.fused_operators) join_integer_functions(module);
   if (!writer.integer_operators && module.format != writer.name) join_before_requantization(module);
   if (delegate)

@@ -52,8 +52,13 @@ Status decompose_svm(Module& module);
 /// behind the concatenation, as formats say it whose operators stand between dequantized values.
 void join_before_requantization(Module& module);
 
-/// Makes functions of integers of softmax and logistic functions between Dequantize and Quantize, where their results
-/// have the parameters of TFLite's kernels, 1/256 from 0 on. A result may be one step off.
+/// Makes one operator of what spells out, between DequantizeLinear and QuantizeLinear, an operator that TFLite has for
+/// 8-bit values: squared differences, reciprocal square roots of what is never negative.
+void name_integer_functions(Module& module);
+
+/// Makes functions of 8-bit integers of those between Dequantize and Quantize that TFLite has kernels for: softmax and
+/// logistic functions whose results have the parameters of these, 1/256 from 0 on; reciprocal square roots of what is
+/// never negative. A result may be one step off.
 void join_integer_functions(Module& module);
 
 /// Makes Loop of each While that counts its rounds in a variable from 0 up to a limit, where nobody reads that variable

@@ -69,8 +69,9 @@ void fuse_batch_norm(Graph& graph);
 void fuse_pads(Graph& graph);
 /// Replaces DequantizeLinear, operator, QuantizeLinear by the operator on quantized values, for 8-bit values with
 /// constant parameters. A result halfway between two quantized values may round to the other one. `softmax`: a Softmax
-/// is such an operator where its result has the parameters of TFLite's kernel, 1/256 from 0 on.
-void fuse_quantization(Graph& graph, bool softmax = false);
+/// is such an operator where its result has the parameters of TFLite's kernel, 1/256 from 0 on. `functions`: so are
+/// means and squared differences.
+void fuse_quantization(Graph& graph, bool softmax = false, bool functions = false);
 
 // layout/
 

@@ -10,6 +10,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "ops/pool/pool.h"
+#include "ops/reduce/reduce.h"
 #include "ops/resize/resize.h"
 #include "ops/softmax/softmax.h"
 #include "passes/passes.h"
@@ -27,8 +28,8 @@ struct Quantized {
 
 class QuantizationFuser {
  public:
-  QuantizationFuser(Graph& g, bool softmax)
-      : g_(g), softmax_(softmax), quantized_(g.values.size()), quantizer_(g.values.size(), -1) {
+  QuantizationFuser(Graph& g, bool softmax, bool functions)
+      : g_(g), softmax_(softmax), functions_(functions), quantized_(g.values.size()), quantizer_(g.values.size(), -1) {
     const std::vector<int> uses = count_uses(g);
     for (size_t k = 0; k < g.nodes.size(); ++k) {
       const Node& n = g.nodes[k];
@@ -187,19 +188,22 @@ class QuantizationFuser {
       }
       case Op::kBinary: {
         const Binary fn = static_cast<const BinaryAttrs&>(*n.attrs).fn;
-        return (fn == Binary::kAdd || fn == Binary::kSub || fn == Binary::kMul) && per_tensor_operands(n);
+        const bool has_kernels = fn == Binary::kAdd || fn == Binary::kSub || fn == Binary::kMul;
+        return (has_kernels || (functions_ && fn == Binary::kSquaredDifference && same_types(n, y))) &&
+               per_tensor_operands(n);
       }
+      case Op::kReduce:
+        return functions_ && static_cast<const ReduceAttrs&>(*n.attrs).fn == Reduction::kMean &&
+               per_tensor_operands(n) && same_types(n, y);
       case Op::kUnary:
         return per_tensor_operands(n);
       case Op::kSoftmax: {
         const bool counts = static_cast<const SoftmaxAttrs&>(*n.attrs).kind == SoftmaxAttrs::Kind::kSoftmax;
         return softmax_ && counts && per_tensor_operands(n) && y.quant->scale() == 1.f / 256 &&
-               y.quant->zero_point() == int_min(y.dtype) && g_.value(quantized_8bit(n, 0)->id).type.dtype == y.dtype;
+               y.quant->zero_point() == int_min(y.dtype) && same_types(n, y);
       }
       case Op::kConcat:
-        return per_tensor_operands(n) && std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId id) {
-                 return g_.value(quantized_[static_cast<size_t>(id)].id).type.dtype == y.dtype;
-               });
+        return per_tensor_operands(n) && same_types(n, y);
       case Op::kPool:
         return static_cast<const PoolAttrs&>(*n.attrs).kind == PoolKind::kAverage ? per_tensor_operands(n)
                                                                                   : keeps_quant_params(n, y);
@@ -209,6 +213,14 @@ class QuantizationFuser {
       default:
         return false;
     }
+  }
+  /// True if the integers of all operands are of the type of the result's.
+  bool same_types(const Node& n, const ValueType& y) const {
+    for (size_t i = 0; i < operands(n); ++i) {
+      const Quantized* s = quantized_8bit(n, i);
+      if (!s || g_.value(s->id).type.dtype != y.dtype) return false;
+    }
+    return true;
   }
   bool keeps_quant_params(const Node& n, const ValueType& y) const {
     return per_tensor_operands(n) && same_quant_params(quantized_8bit(n, 0)->quant, y.quant) &&
@@ -281,7 +293,7 @@ class QuantizationFuser {
   }
 
   Graph& g_;
-  bool softmax_;
+  bool softmax_, functions_;
   std::vector<Quantized> quantized_;  ///< by value of the original graph: what a DequantizeLinear made it from
   std::vector<int> quantizer_;        ///< by value: the node that quantizes it, where that is its only user; -1: none
   std::map<ValueId, std::vector<Quantized>> typed_;
@@ -290,8 +302,8 @@ class QuantizationFuser {
 
 }  // namespace
 
-void fuse_quantization(Graph& graph, bool softmax) {
-  QuantizationFuser(graph, softmax).run();
+void fuse_quantization(Graph& graph, bool softmax, bool functions) {
+  QuantizationFuser(graph, softmax, functions).run();
   remove_dead_nodes(graph);
 }
 
