@@ -12,6 +12,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -20,8 +21,8 @@ namespace smelt {
 namespace {
 
 struct Mapping {
-  const std::byte* end;
-  int file;  ///< open descriptor; -1: closed
+  const std::byte* end = nullptr;
+  int file = -1;  ///< open descriptor; -1: closed
 };
 /// The ranges of memory that are mapped files, by their begin.
 struct Mappings {
@@ -39,6 +40,13 @@ Mappings& mappings() {
   static Mappings& m = *new Mappings;  // outlives every file
   return m;
 }
+/// Closes a file.
+struct Descriptor {
+  int file;
+  ~Descriptor() {
+    if (file >= 0) ::close(file);
+  }
+};
 /// Files that stay open: those of that many bytes, so many at a time in the process.
 constexpr size_t kLeastOpen = size_t{1} << 18, kMostOpen = 64;
 
@@ -46,48 +54,40 @@ constexpr size_t kLeastOpen = size_t{1} << 18, kMostOpen = 64;
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path) {
   auto io = [&](const char* what) { return Error(ErrorCode::kIo, Cat(path, ": ", what, ": ", std::strerror(errno))); };
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return io("cannot open");
+  Descriptor descriptor{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (descriptor.file < 0) return io("cannot open");
   struct stat st {};
-  if (::fstat(fd, &st) != 0) {
-    Error e = io("cannot stat");
-    ::close(fd);
-    return e;
-  }
-  if (!S_ISREG(st.st_mode)) {
-    ::close(fd);
-    return Error(ErrorCode::kIo, Cat(path, ": not a regular file"));
-  }
+  if (::fstat(descriptor.file, &st) != 0) return io("cannot stat");
+  if (!S_ISREG(st.st_mode)) return Error(ErrorCode::kIo, Cat(path, ": not a regular file"));
   const auto size = static_cast<size_t>(st.st_size);
-  if (size == 0) {
-    ::close(fd);
-    return std::shared_ptr<const MappedFile>(new MappedFile(nullptr, 0));
-  }
-  void* p = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (p == MAP_FAILED) {
-    Error e = io("cannot map");
-    ::close(fd);
-    return e;
-  }
+  std::shared_ptr<MappedFile> file(new MappedFile(nullptr, 0));
+  if (size == 0) return std::shared_ptr<const MappedFile>(file);
+  void* p = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.file, 0);
+  if (p == MAP_FAILED) return io("cannot map");
   const auto* begin = static_cast<const std::byte*>(p);
-  std::shared_ptr<const MappedFile> file(new MappedFile(begin, size));
+  file->data_ = begin;
+  file->size_ = size;
   const std::lock_guard lock(mappings().mutex);
-  const bool stays = size >= kLeastOpen && mappings().open < kMostOpen;
-  mappings().open += stays;
-  if (!stays) ::close(fd);
-  mappings().ranges.emplace(begin, Mapping{begin + size, stays ? fd : -1});
-  return file;
+  Mapping& mapping = mappings().ranges[begin];
+  mapping.end = begin + size;
+  if (size >= kLeastOpen && mappings().open < kMostOpen) {
+    mapping.file = std::exchange(descriptor.file, -1);
+    ++mappings().open;
+  }
+  return std::shared_ptr<const MappedFile>(file);
 }
 
 MappedFile::~MappedFile() {
   if (!data_) return;
   const std::lock_guard lock(mappings().mutex);
   const auto mapping = mappings().ranges.find(data_);
-  if (const int fd = mapping->second.file; fd >= 0) {
-    ::close(fd);
-    --mappings().open;
+  if (mapping != mappings().ranges.end()) {  // else there was no memory for it
+    if (const int file = mapping->second.file; file >= 0) {
+      ::close(file);
+      --mappings().open;
+    }
+    mappings().ranges.erase(mapping);
   }
-  mappings().ranges.erase(mapping);
   ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
