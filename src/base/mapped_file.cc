@@ -12,9 +12,9 @@
 #include <iterator>
 #include <map>
 #include <mutex>
-#include <utility>
 
 #include "base/checked.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 
 namespace smelt {
@@ -40,13 +40,6 @@ Mappings& mappings() {
   static Mappings& m = *new Mappings;  // outlives every file
   return m;
 }
-/// Closes a file.
-struct Descriptor {
-  int file;
-  ~Descriptor() {
-    if (file >= 0) ::close(file);
-  }
-};
 /// Files that stay open: those of that many bytes, so many at a time in the process.
 constexpr size_t kLeastOpen = size_t{1} << 18, kMostOpen = 64;
 
@@ -55,14 +48,14 @@ constexpr size_t kLeastOpen = size_t{1} << 18, kMostOpen = 64;
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path) {
   auto io = [&](const char* what) { return Error(ErrorCode::kIo, Cat(path, ": ", what, ": ", std::strerror(errno))); };
   Descriptor descriptor{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (descriptor.file < 0) return io("cannot open");
+  if (!descriptor) return io("cannot open");
   struct stat st {};
-  if (::fstat(descriptor.file, &st) != 0) return io("cannot stat");
+  if (::fstat(descriptor.get(), &st) != 0) return io("cannot stat");
   if (!S_ISREG(st.st_mode)) return Error(ErrorCode::kIo, Cat(path, ": not a regular file"));
   const auto size = static_cast<size_t>(st.st_size);
   std::shared_ptr<MappedFile> file(new MappedFile(nullptr, 0));
   if (size == 0) return std::shared_ptr<const MappedFile>(file);
-  void* p = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.file, 0);
+  void* p = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.get(), 0);
   if (p == MAP_FAILED) return io("cannot map");
   const auto* begin = static_cast<const std::byte*>(p);
   file->data_ = begin;
@@ -71,7 +64,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
   Mapping& mapping = mappings().ranges[begin];
   mapping.end = begin + size;
   if (size >= kLeastOpen && mappings().open < kMostOpen) {
-    mapping.file = std::exchange(descriptor.file, -1);
+    mapping.file = descriptor.release();
     ++mappings().open;
   }
   return std::shared_ptr<const MappedFile>(file);

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "backends/cpu/core/pack_cache.h"
+#include "base/descriptor.h"
 #include "base/mapped_file.h"
 #include "base/write_file.h"
 
@@ -85,19 +86,15 @@ XXH128_hash_t sum_of(const Secret& secret, const std::string& name, const void* 
 
 /// Reads the secret of a folder, or makes one. False: neither.
 bool secret_of(const std::string& path, std::span<unsigned char> secret) {
-  const int made = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (made >= 0) {
+  const Descriptor made(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (made) {
     const bool done = ::getrandom(secret.data(), secret.size(), 0) == static_cast<ssize_t>(secret.size()) &&
-                      ::write(made, secret.data(), secret.size()) == static_cast<ssize_t>(secret.size());
-    ::close(made);
+                      ::write(made.get(), secret.data(), secret.size()) == static_cast<ssize_t>(secret.size());
     if (!done) ::unlink(path.c_str());
     return done;
   }
-  const int there = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (there < 0) return false;
-  const bool whole = ::read(there, secret.data(), secret.size()) == static_cast<ssize_t>(secret.size());
-  ::close(there);
-  return whole;
+  const Descriptor there(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return there && ::read(there.get(), secret.data(), secret.size()) == static_cast<ssize_t>(secret.size());
 }
 
 }  // namespace
