@@ -10,12 +10,16 @@ HugePageChoice& choice() {
   return c;
 }
 
+void advise([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  if (bytes > 0) ::madvise(begin, bytes, MADV_HUGEPAGE);
+#endif
+}
+
 }  // namespace
 
-void ask_for_huge_pages([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
-#ifdef MADV_HUGEPAGE
-  if (bytes > 0 && choice().worth_asking()) ::madvise(begin, bytes, MADV_HUGEPAGE);
-#endif
+void ask_for_huge_pages(void* begin, size_t bytes) {
+  if (choice().worth_asking()) advise(begin, bytes);
 }
 
 void fill_huge_pages([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
@@ -24,7 +28,7 @@ void fill_huge_pages([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes
   for (size_t at = 0; at < bytes; at += kHugePage) {
     const auto start = HugePageChoice::Clock::now();
     if (!choice().worth_asking(start)) return;
-    ::madvise(first + at, kHugePage, MADV_HUGEPAGE);
+    advise(first + at, kHugePage);
     // Adds nothing: another thread may write here already.
     std::atomic_ref(*reinterpret_cast<unsigned char*>(first + at)).fetch_or(0);
     choice().filled(start, HugePageChoice::Clock::now());
@@ -32,10 +36,6 @@ void fill_huge_pages([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes
 #endif
 }
 
-void join_pages_later([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
-#ifdef MADV_HUGEPAGE
-  if (bytes > 0) ::madvise(begin, bytes, MADV_HUGEPAGE);
-#endif
-}
+void join_pages_later(void* begin, size_t bytes) { advise(begin, bytes); }
 
 }  // namespace smelt
