@@ -1,13 +1,14 @@
 // Functions of 8-bit values that TFLite has and that are computed as real ones between conversions: softmax, logistic
 // functions, reciprocal square roots, squared differences.
-#include <map>
-#include <vector>
+#include <optional>
+#include <utility>
 
 #include "convert/convert.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/softmax/softmax.h"
+#include "passes/fuse/pattern.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
@@ -24,142 +25,116 @@ bool is_unary(const Node* n, Unary fn) {
   return n && n->op == Op::kUnary && static_cast<const UnaryAttrs&>(*n->attrs).fn == fn;
 }
 
+/// A binary function without activation or factor.
 bool is_binary(const Node* n, Binary fn) {
-  return n && n->op == Op::kBinary && static_cast<const BinaryAttrs&>(*n->attrs).fn == fn;
+  if (!n || n->op != Op::kBinary) return false;
+  const auto& a = static_cast<const BinaryAttrs&>(*n->attrs);
+  return a.fn == fn && a.act.kind == ActKind::kNone && a.alpha == 1;
 }
 
-class IntegerFunctions {
-  using Producers = std::map<ValueId, const Node*>;
+/// The node that makes a value; nullptr: there is none.
+const Node* maker(const Pattern& in, ValueId id) {
+  const int k = in.index_of_producer(id);
+  return k < 0 ? nullptr : &in.node(k);
+}
 
- public:
-  explicit IntegerFunctions(Graph& g) : g_(g), uses_(count_uses(g)) {}
+bool is_8bit_tensor(const ValueType& t) { return is_8bit(t.dtype) && is_per_tensor(t.quant); }
 
-  void run() {
-    Producers producers;
-    bool changed = false;
-    for (Node& n : g_.nodes) {
-      if (n.op == Op::kQuantize) changed |= fuse(n, producers);
-      for (const ValueId id : n.outputs)
-        if (id != kNoValue) producers[id] = &n;
-    }
-    if (changed) remove_dead_nodes(g_);
-  }
+/// The 8-bit value that a Dequantize makes this real value of; kNoValue: it is none.
+ValueId quantized(const Pattern& in, ValueId real) {
+  const Node* n = maker(in, real);
+  return n && n->op == Op::kDequantize && is_8bit_tensor(in.type(n->inputs[0])) ? n->inputs[0] : kNoValue;
+}
 
- private:
-  const ValueType& type(ValueId id) const { return g_.value(id).type; }
-  bool is_8bit_tensor(ValueId id) const { return is_8bit(type(id).dtype) && is_per_tensor(type(id).quant); }
+/// What a Quantize becomes whose only operand is such a function of integers; nullopt: it stays.
+std::optional<Node> function_of_integers(const Pattern& in, const Node& quantize) {
+  const ValueId y = quantize.outputs[0];
+  const Node* const last = maker(in, quantize.inputs[0]);
+  if (!last || !in.has_one_use(quantize.inputs[0]) || !is_8bit_tensor(in.type(y))) return std::nullopt;
+  const bool is_root = is_unary(last, Unary::kRsqrt);
+  if (!is_root && !is_probability(*last)) return std::nullopt;
+  const ValueId x = quantized(in, last->inputs[0]);
+  if (x == kNoValue || in.type(x).dtype != in.type(y).dtype) return std::nullopt;
+  const QuantPtr& q = in.type(is_root ? x : y).quant;  // of the root's operand: TFLite's kernel refuses negative values
+  if (q->zero_point() != int_min(in.type(y).dtype) || (!is_root && q->scale() != 1.f / 256)) return std::nullopt;
+  Node made = *last;
+  made.inputs = {x};
+  made.outputs = {y};
+  return made;
+}
 
-  /// The node that makes a value; nullptr: none, or others read the value as well.
-  const Node* only_for(ValueId id, const Producers& producers) const {
-    const auto it = producers.find(id);
-    return it != producers.end() && uses_[static_cast<size_t>(id)] == 1 ? it->second : nullptr;
-  }
-  /// The 8-bit value that a Dequantize makes this real value of; kNoValue: it is none.
-  ValueId quantized(ValueId real, const Producers& producers) const {
-    const auto it = producers.find(real);
-    if (it == producers.end() || it->second->op != Op::kDequantize) return kNoValue;
-    return is_8bit_tensor(it->second->inputs[0]) ? it->second->inputs[0] : kNoValue;
-  }
+/// True if the value is the real one of integers of the type that the QuantizeLinear gives.
+bool is_dequantized(const Pattern& in, ValueId id, const Node& quantize) {
+  const Node* n = maker(in, id);
+  return n && n->op == Op::kDequantizeLinear && in.type(n->inputs[0]).dtype == in.type(quantize.outputs[0]).dtype;
+}
 
-  /// Makes the Quantize the function itself, if it is of that kind. True if it did.
-  bool fuse(Node& quantize, const Producers& producers) const {
-    const ValueId y = quantize.outputs[0];
-    const Node* const last = only_for(quantize.inputs[0], producers);
-    if (!last || !is_8bit_tensor(y)) return false;
-    Node made = *last;
-    if (is_probability(*last)) {
-      if (type(y).quant->scale() != 1.f / 256 || type(y).quant->zero_point() != int_min(type(y).dtype)) return false;
-      made.inputs = {quantized(last->inputs[0], producers)};
-    } else if (is_unary(last, Unary::kRsqrt)) {
-      // TFLite's kernel refuses negative values.
-      const ValueId x = quantized(last->inputs[0], producers);
-      if (x == kNoValue || type(x).quant->zero_point() != int_min(type(x).dtype)) return false;
-      made.inputs = {x};
-    } else {
-      return false;
-    }
-    if (made.inputs[0] == kNoValue || type(made.inputs[0]).dtype != type(y).dtype) return false;
-    made.outputs = {y};
-    quantize = std::move(made);
-    return true;
-  }
+/// 1 / sqrt(x) of 8-bit values that are never negative: TFLite's kernel refuses others.
+std::optional<Node> reciprocal_root(const Pattern& in, const Node& last, const Node& quantize) {
+  const Node* root = is_unary(&last, Unary::kReciprocal) ? maker(in, last.inputs[0]) : nullptr;
+  if (!is_unary(root, Unary::kSqrt) || !in.has_one_use(last.inputs[0]) ||
+      !is_dequantized(in, root->inputs[0], quantize))
+    return std::nullopt;
+  const Node& source = *maker(in, root->inputs[0]);
+  const DType dtype = in.type(source.inputs[0]).dtype;
+  const Tensor* zero = source.inputs.size() > 2 ? in.constant(source.inputs[2]) : nullptr;
+  const int64_t least = is_8bit(dtype) ? int_min(dtype) : 1;
+  if (zero ? zero->elements() != 1 || get_int(*zero, 0) != least : least != 0) return std::nullopt;
+  Node made = last;
+  made.attrs = make_attrs<UnaryAttrs>(Unary::kRsqrt);
+  made.inputs = {root->inputs[0]};
+  return made;
+}
 
-  Graph& g_;
-  std::vector<int> uses_;
-};
+std::optional<Node> squared_difference(const Pattern& in, const Node& last, const Node& quantize) {
+  if (!is_binary(&last, Binary::kMul) || last.inputs[0] != last.inputs[1]) return std::nullopt;
+  const Node* difference = maker(in, last.inputs[0]);
+  if (!is_binary(difference, Binary::kSub) || in.uses(last.inputs[0]) != 2 ||
+      !is_dequantized(in, difference->inputs[0], quantize) || !is_dequantized(in, difference->inputs[1], quantize))
+    return std::nullopt;
+  Node made = last;
+  made.attrs = make_attrs<BinaryAttrs>(Binary::kSquaredDifference);
+  made.inputs = {difference->inputs[0], difference->inputs[1]};
+  return made;
+}
 
-/// Spells what stands between DequantizeLinear and QuantizeLinear as one operator.
-class BetweenConversions {
- public:
-  explicit BetweenConversions(Graph& g) : g_(g), uses_(count_uses(g)) {}
+void name_functions(Graph& g) {
+  Pattern in(g);
+  bool changed = false;
+  for (size_t k = 0; k < g.nodes.size(); ++k) {
+    const Node& n = g.nodes[k];
+    if (n.op != Op::kQuantizeLinear || !in.has_one_use(n.inputs[0])) continue;
+    const int at = in.index_of_producer(n.inputs[0]);
+    if (at < 0) continue;
+    std::optional<Node> made = reciprocal_root(in, in.node(at), n);
+    if (!made) made = squared_difference(in, in.node(at), n);
+    if (!made) continue;
+    in.replace(static_cast<size_t>(at), std::move(*made));
+    changed = true;
+  }
+  if (changed) remove_dead_nodes(g);
+}
 
-  void run() {
-    bool changed = false;
-    for (Node& n : g_.nodes) {
-      if (n.op == Op::kQuantizeLinear && uses_[static_cast<size_t>(n.inputs[0])] == 1)
-        if (const auto last = producers_.find(n.inputs[0]); last != producers_.end())
-          changed |= reciprocal_root(*last->second, n) || squared_difference(*last->second, n);
-      for (const ValueId id : n.outputs)
-        if (id != kNoValue) producers_[id] = &n;
-    }
-    if (changed) remove_dead_nodes(g_);
-  }
-
- private:
-  const Node* maker(ValueId id) const {
-    const auto it = producers_.find(id);
-    return it == producers_.end() ? nullptr : it->second;
-  }
-  /// True if the value is the real one of integers of the type that the QuantizeLinear gives.
-  bool is_dequantized(ValueId id, const Node& quantize) const {
-    const Node* n = maker(id);
-    return n && n->op == Op::kDequantizeLinear &&
-           g_.value(n->inputs[0]).type.dtype == g_.value(quantize.outputs[0]).type.dtype;
-  }
-  /// 1 / sqrt(x) of 8-bit values that are never negative: TFLite's kernel refuses others.
-  bool reciprocal_root(Node& last, const Node& quantize) const {
-    const Node* root = is_unary(&last, Unary::kReciprocal) ? maker(last.inputs[0]) : nullptr;
-    if (!is_unary(root, Unary::kSqrt) || uses_[static_cast<size_t>(last.inputs[0])] != 1 ||
-        !is_dequantized(root->inputs[0], quantize))
-      return false;
-    const Node& source = *maker(root->inputs[0]);
-    const DType dtype = g_.value(source.inputs[0]).type.dtype;
-    const Tensor* zero =
-        source.inputs.size() > 2 && source.inputs[2] != kNoValue ? g_.value(source.inputs[2]).constant.get() : nullptr;
-    const int64_t least = is_8bit(dtype) ? int_min(dtype) : 1;
-    if (zero ? zero->elements() != 1 || get_int(*zero, 0) != least : least != 0) return false;
-    last.attrs = make_attrs<UnaryAttrs>(Unary::kRsqrt);
-    last.inputs = {root->inputs[0]};
-    return true;
-  }
-  bool squared_difference(Node& last, const Node& quantize) const {
-    if (!is_binary(&last, Binary::kMul) || last.inputs[0] != last.inputs[1] || has_activation(last)) return false;
-    const Node* difference = maker(last.inputs[0]);
-    if (!is_binary(difference, Binary::kSub) || uses_[static_cast<size_t>(last.inputs[0])] != 2 ||
-        has_activation(*difference) || static_cast<const BinaryAttrs&>(*difference->attrs).alpha != 1 ||
-        !is_dequantized(difference->inputs[0], quantize) || !is_dequantized(difference->inputs[1], quantize))
-      return false;
-    last.attrs = make_attrs<BinaryAttrs>(Binary::kSquaredDifference);
-    last.inputs = {difference->inputs[0], difference->inputs[1]};
-    return true;
-  }
-  static bool has_activation(const Node& n) {
-    return static_cast<const BinaryAttrs&>(*n.attrs).act.kind != ActKind::kNone;
-  }
-
-  Graph& g_;
-  std::vector<int> uses_;
-  std::map<ValueId, Node*> producers_;
-};
+void join_functions(Graph& g) {
+  Pattern in(g);
+  bool changed = false;
+  for (size_t k = 0; k < g.nodes.size(); ++k)
+    if (g.nodes[k].op == Op::kQuantize)
+      if (auto made = function_of_integers(in, g.nodes[k])) {
+        in.replace(k, std::move(*made));
+        changed = true;
+      }
+  if (changed) remove_dead_nodes(g);
+}
 
 }  // namespace
 
 void name_integer_functions(Module& module) {
-  for (Graph& graph : module.graphs) BetweenConversions(graph).run();
+  for (Graph& graph : module.graphs) name_functions(graph);
 }
 
 void join_integer_functions(Module& module) {
-  for (Graph& graph : module.graphs) IntegerFunctions(graph).run();
+  for (Graph& graph : module.graphs) join_functions(graph);
 }
 
 }  // namespace smelt::convert
