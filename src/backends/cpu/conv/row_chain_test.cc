@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/conv/row_stage.h"
@@ -14,9 +15,8 @@
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
-#include "runtime/compiled.h"
-#include "runtime/planned_environment.h"
 #include "tests/support/op_case.h"
+#include "tests/support/planned_run.h"
 #include "tests/support/tested_levels.h"
 
 namespace smelt {
@@ -136,21 +136,12 @@ struct Ran {
   size_t arena = 0;
 };
 Ran ran(const Chain& chain, bool apart, Isa isa, int threads, ValueTap* tap = nullptr) {
-  const auto module = module_of(chain, apart);
-  const SessionOptions options{.threads = threads, .isa = to_string(isa)};
-  auto backends = open_backends(options);
-  EXPECT_TRUE(backends.ok());
-  PlannedEnvironment env(module, options, Compiled(module).models(*backends));
   const std::vector<Datum> in{random_tensor(DType::kF32, chain.image, -1, 1, 8)};
-  std::vector<Datum> out;
-  env.tap = tap;
-  env.control.begin(options, env.size, in);
-  const Status s = env.run(0, in, {}, out);
-  EXPECT_TRUE(s.ok()) << s.error().message();
-  if (!s.ok()) return {};
-  Ran result{out[0].tensor.clone(), 0, env.latest(0)->arena_bytes()};
-  for (const Step& step : env.latest(0)->steps()) result.joined += step.node->op == Op::kConv && step.joined >= 0;
-  return result;
+  return run_planned(module_of(chain, apart), in, isa, threads, tap, [](Tensor y, const Plan& plan) {
+    Ran result{std::move(y), 0, plan.arena_bytes()};
+    for (const Step& step : plan.steps()) result.joined += step.node->op == Op::kConv && step.joined >= 0;
+    return result;
+  });
 }
 
 TEST(RowChain, GivesTheBitsOfTheConvolutionsOneByOne) {
@@ -173,13 +164,7 @@ TEST(RowChain, GivesTheBitsOfTheConvolutionsOneByOne) {
 }
 
 TEST(RowChain, ATapSeesTheValuesBetween) {
-  struct Count final : ValueTap {
-    Status made(const Node& node, ValueId, Datum& value, bool) override {
-      convs += node.op == Op::kConv && value.is_tensor();
-      return Ok();
-    }
-    int convs = 0;
-  } count;
+  ConvCount count;
   EXPECT_EQ(ran(chains()[0], false, best_isa(), 1, &count).joined, 0);
   EXPECT_EQ(count.convs, 3);
 }

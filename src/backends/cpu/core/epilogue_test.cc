@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/cat.h"
 #include "ops/conv/conv.h"
@@ -14,9 +17,8 @@
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
 #include "ops/shape/shape.h"
-#include "runtime/compiled.h"
-#include "runtime/planned_environment.h"
 #include "tests/support/op_case.h"
+#include "tests/support/planned_run.h"
 #include "tests/support/tested_levels.h"
 
 namespace smelt {
@@ -185,21 +187,12 @@ struct Ran {
 Ran ran(Head h, Tail t, bool both, Isa isa, int threads, ValueTap* tap = nullptr) {
   Shape image, result;
   const auto module = module_of(h, t, both, &image, &result);
-  const SessionOptions options{.threads = threads, .isa = to_string(isa)};
-  auto backends = open_backends(options);
-  EXPECT_TRUE(backends.ok());
-  PlannedEnvironment env(module, options, Compiled(module).models(*backends));
   const std::vector<Datum> in{random_tensor(DType::kF32, image, -1, 1, 8),
                               random_tensor(DType::kF32, result, -1, 1, 9)};
-  std::vector<Datum> out;
-  env.tap = tap;
-  env.control.begin(options, env.size, in);
-  const Status s = env.run(0, in, {}, out);
-  EXPECT_TRUE(s.ok()) << s.error().message();
-  if (!s.ok()) return {};
-  const auto& steps = env.latest(0)->steps();
-  const auto by_epilogue = [](const Step& step) { return std::string(step.kernel_name()) == "epilogue"; };
-  return {out[0].tensor.clone(), std::any_of(steps.begin(), steps.end(), by_epilogue)};
+  return run_planned(module, in, isa, threads, tap, [](Tensor y, const Plan& plan) {
+    const auto by_epilogue = [](const Step& step) { return std::string(step.kernel_name()) == "epilogue"; };
+    return Ran{std::move(y), std::any_of(plan.steps().begin(), plan.steps().end(), by_epilogue)};
+  });
 }
 
 TEST(Epilogue, GivesTheBitsOfANodeOfItsOwn) {
@@ -219,13 +212,7 @@ TEST(Epilogue, GivesTheBitsOfANodeOfItsOwn) {
 }
 
 TEST(Epilogue, ATapSeesTheValueBefore) {
-  struct Count final : ValueTap {
-    Status made(const Node& node, ValueId, Datum& value, bool) override {
-      convs += node.op == Op::kConv && value.is_tensor();
-      return Ok();
-    }
-    int convs = 0;
-  } count;
+  ConvCount count;
   EXPECT_FALSE(ran(Head::kLines, Tail::kAdd, false, best_isa(), 1, &count).epilogue);
   EXPECT_EQ(count.convs, 1);
 }
