@@ -65,7 +65,7 @@ def peak_memory(*arguments):
 
 
 def memory():
-    """Intermediate values are compared as they come: diff needs at most 1.5 times the memory of one run."""
+    """Intermediate values are compared when they are made: diff needs at most 1.5 times the memory of one run."""
     if b"__asan_init" in smelt.read_bytes():
         print("skipped: AddressSanitizer keeps memory that was freed")
         return

@@ -89,7 +89,7 @@ class DepthwiseNchwF32 final : public Kernel {
         threads_(std::max(spec.threads, 1)),
         has_bias_(spec.has(2)),
         plane_(SMELT_FOR_LEVEL(spec.isa, depthwise_plane)) {
-    // Room for whole vectors at the last output pixel of the furthest tap.
+    // The furthest tap of the last output pixels is read in whole vectors.
     phase_length_ = round_up(g.out[2], 32) + (g.kernel[2] - 1) * g.dilation[2] / g.stride[2] + 1;
     work_ = round_up(g.in[1] * g.stride[2] * phase_length_, 16);
     if (!in_order(g)) packed_ = pack_planes(spec);
