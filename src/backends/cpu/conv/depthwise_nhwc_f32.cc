@@ -34,6 +34,9 @@ HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+using D = hn::ScalableTag<float>;
+using Whole = WholeVector<D>;
+
 /// What of a row of windows lies inside the image: lines [ky0, ky1) of each, columns [x0, x1) from the first one's
 /// first. Lines from `wrap` on lie `back` floats before where they would follow.
 struct Inside {
@@ -186,10 +189,11 @@ void wide_pixels_of_channels(Part part, int64_t count, const float* x, const Win
                              int64_t c0, int64_t c1, const Inside& inside, float* y) {
   if constexpr (PX > 1)
     if (count < PX) return wide_pixels_of_channels<PX - 1>(part, count, x, g, f, c0, c1, inside, y);
-  const bool whole = inside.x0 <= 0 && (PX - 1) * g.step + (g.width - 1) * g.tap < inside.x1;
+  constexpr bool kFewChannels = !std::is_same_v<Part, Whole>;  // one vector: not worth code of its own
+  const bool whole = !kFewChannels && inside.x0 <= 0 && (PX - 1) * g.step + (g.width - 1) * g.tap < inside.x1;
   for (int64_t c = c0; c < c1; c += static_cast<int64_t>(hn::Lanes(part.d))) {
     if (whole)
-      wide_pixels<PX, true>(part, x, g, f, c, inside, y);
+      wide_pixels<PX, !kFewChannels>(part, x, g, f, c, inside, y);
     else
       wide_pixels<PX, false>(part, x, g, f, c, inside, y);
   }
@@ -200,11 +204,15 @@ HWY_INLINE int64_t taps_before(int64_t distance, int64_t dilation) {
   return dilation == 1 ? distance : (distance + dilation - 1) / dilation;
 }
 
+/// True where registers hold what two rows need. Short vectors of x86 have too few of them.
+constexpr bool kMakesTwoRows = HWY_ARCH_X86 == 0 || HWY_MAX_BYTES >= 32;
+
 /// Output rows from oy on that are made at once: two where pixels_of_two_rows() makes them, else one.
 int64_t rows_at_once(const ConvShape& g, int64_t oy, int64_t last) {
   const int64_t k = g.kernel[1], s = g.stride[1], y0 = oy * s - g.pad[1];
-  const bool square = (k == 3 || k == 5) && k == g.kernel[2] && s <= 2 && s == g.stride[2];
-  if (!square || g.dilation[1] != 1 || g.dilation[2] != 1 || g.out[2] < kPairPixels || oy + 2 > last) return 1;
+  const bool square = k == g.kernel[2] && s == g.stride[2] && (k == 3 ? s <= 2 : k == 5 && s == 1);
+  if (!kMakesTwoRows || !square || g.dilation[1] != 1 || g.dilation[2] != 1 || g.out[2] < kPairPixels || oy + 2 > last)
+    return 1;
   return y0 >= 0 && y0 + s + k <= g.in[1] ? 2 : 1;
 }
 
@@ -236,17 +244,18 @@ void channels(Part part, const ConvShape& g, const ImageRows& x, const Depthwise
   const int64_t pixel = g.all_in(), line = g.in[2] * pixel * g.dilation[1], s = g.stride[2], kw = g.kernel[2];
   const int64_t tiles = (g.out[2] + kMostPixels - 1) / kMostPixels, most = (g.out[2] + tiles - 1) / tiles;
   Window window(g, x, oy);
-  if (g.dilation[2] == 1 && (kw == 3 || kw == 5) && s <= 2) {
-    const auto row =
-        kw == 3  ? s == 1 ? pixels_of_channels<kMostPixels, 3, 1, Part> : pixels_of_channels<kMostPixels, 3, 2, Part>
-         : s == 1 ? pixels_of_channels<kMostPixels, 5, 1, Part>
-                 : pixels_of_channels<kMostPixels, 5, 2, Part>;
-    for (int64_t ox = 0; ox < g.out[2]; ox += most) {
-      const float* const from = window.at(g, ox);
-      row(part, std::min(most, g.out[2] - ox), from, line, pixel, f, c0, c1, window.inside, y_row + ox * pixel);
+  if constexpr (std::is_same_v<Part, Whole>)
+    if (g.dilation[2] == 1 && (kw == 3 || kw == 5) && s <= 2) {
+      const auto row =
+          kw == 3  ? s == 1 ? pixels_of_channels<kMostPixels, 3, 1, Part> : pixels_of_channels<kMostPixels, 3, 2, Part>
+           : s == 1 ? pixels_of_channels<kMostPixels, 5, 1, Part>
+                   : pixels_of_channels<kMostPixels, 5, 2, Part>;
+      for (int64_t ox = 0; ox < g.out[2]; ox += most) {
+        const float* const from = window.at(g, ox);
+        row(part, std::min(most, g.out[2] - ox), from, line, pixel, f, c0, c1, window.inside, y_row + ox * pixel);
+      }
+      return;
     }
-    return;
-  }
   const Windows windows{line, pixel, kw, g.dilation[2], s};
   for (int64_t ox = 0; ox < g.out[2]; ox += most) {
     const float* const from = window.at(g, ox);
@@ -256,50 +265,51 @@ void channels(Part part, const ConvShape& g, const ImageRows& x, const Depthwise
 }
 
 /// As channels(), of two rows as rows_at_once() says.
-template <class Part>
-void channels_of_two_rows(Part part, const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t oy,
-                          int64_t c0, int64_t c1, float* y_row) {
-  const int64_t pixel = g.all_in(), line = g.in[2] * pixel, y_line = g.out[2] * pixel;
-  // What is left over of short vectors is little.
-  if constexpr (HWY_MAX_BYTES < 64 && !std::is_same_v<Part, WholeVector<hn::ScalableTag<float>>>) {
-    channels(part, g, x, f, oy, c0, c1, y_row);
-    channels(part, g, x, f, oy + 1, c0, c1, y_row + y_line);
-  } else {
-    const auto rows = g.kernel[2] == 3
-                          ? g.stride[2] == 1 ? two_rows_of_channels<3, 1, Part> : two_rows_of_channels<3, 2, Part>
-                      : g.stride[2] == 1 ? two_rows_of_channels<5, 1, Part>
-                                         : two_rows_of_channels<5, 2, Part>;
+void channels_of_two_rows(const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t oy, int64_t c0,
+                          int64_t c1, float* y_row) {
+  if constexpr (kMakesTwoRows) {
+    const int64_t pixel = g.all_in(), line = g.in[2] * pixel, y_line = g.out[2] * pixel;
+    const auto rows = g.kernel[2] == 5   ? two_rows_of_channels<5, 1, Whole>
+                      : g.stride[2] == 1 ? two_rows_of_channels<3, 1, Whole>
+                                         : two_rows_of_channels<3, 2, Whole>;
     Window window(g, x, oy);
     for (int64_t i = 0; i < g.out[2]; i += kPairPixels) {
       const int64_t ox = std::min(i, g.out[2] - kPairPixels);  // the last ones may be made twice
       const float* const from = window.at(g, ox);
-      rows(part, from, line, pixel, f, c0, c1, window.inside, y_row + ox * pixel, y_line);
+      rows(Whole{}, from, line, pixel, f, c0, c1, window.inside, y_row + ox * pixel, y_line);
     }
   }
 }
 
+/// False where filled_level() takes other vectors for channels that don't fill one.
+constexpr bool kMayHaveFewChannels = HWY_MAX_BYTES < 64;
+
 /// Rows [first, last) of output pixels, channels-last.
 void depthwise_rows(const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t first, int64_t last,
                     float* y) {
-  using D = hn::ScalableTag<float>;
   const D d;
-  const int64_t n = g.all_in(), full = n / static_cast<int64_t>(hn::Lanes(d)) * static_cast<int64_t>(hn::Lanes(d));
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t n = g.all_in(), full = n / lanes * lanes;
   constexpr int64_t kBlock = 128;  // channels whose filters stay in the level-1 cache
-  int64_t rows = 1;
-  const auto make = [&](auto part, int64_t oy, int64_t c0, int64_t c1) HWY_ATTR {
-    if (rows == 2)
-      channels_of_two_rows(part, g, x, f, oy, c0, c1, y);
-    else
-      channels(part, g, x, f, oy, c0, c1, y);
-  };
-  for (int64_t oy = first; oy < last; oy += rows, y += rows * g.out[2] * n) {
+  for (int64_t oy = first, rows = 0; oy < last; oy += rows, y += rows * g.out[2] * n) {
+    if constexpr (kMayHaveFewChannels)
+      if (n < lanes) {
+        rows = 1;
+        if constexpr (kMaskedLoads)
+          channels(PartVector<D>{d, hn::FirstN(d, static_cast<size_t>(n))}, g, x, f, oy, 0, n, y);
+        else
+          channels(WholeVector<hn::CappedTag<float, 1>>{}, g, x, f, oy, 0, n, y);
+        continue;
+      }
     rows = rows_at_once(g, oy, last);
-    for (int64_t c = 0; c < full; c += kBlock) make(WholeVector<D>{d}, oy, c, std::min(c + kBlock, full));
-    if (full == n) continue;
-    if constexpr (kMaskedLoads)
-      make(PartVector<D>{d, hn::FirstN(d, static_cast<size_t>(n - full))}, oy, full, n);
-    else
-      make(WholeVector<hn::CappedTag<float, 1>>{}, oy, full, n);
+    const auto make = [&](int64_t c0, int64_t c1) HWY_ATTR {
+      if (rows == 2)
+        channels_of_two_rows(g, x, f, oy, c0, c1, y);
+      else
+        channels(Whole{}, g, x, f, oy, c0, c1, y);
+    };
+    for (int64_t c = 0; c < full; c += kBlock) make(c, std::min(c + kBlock, full));
+    if (full < n) make(n - lanes, n);  // some channels are made twice
   }
 }
 
@@ -328,6 +338,12 @@ Packed pack_depthwise(const KernelSpec& spec, const ConvShape& g, int64_t stride
   });
 }
 
+/// The level whose vectors so many channels fill, of those that give the same bits.
+Isa filled_level(Isa isa, int64_t channels) {
+  constexpr int64_t kLanes = 16;  // of AVX-512
+  return isa.has(IsaFeature::kAvx512) && channels < kLanes ? Isa::kAvx2 : isa;
+}
+
 class DepthwiseNhwcF32 final : public Kernel, public RowStage {
  public:
   DepthwiseNhwcF32(const ConvShape& g, const KernelSpec& spec)
@@ -335,7 +351,7 @@ class DepthwiseNhwcF32 final : public Kernel, public RowStage {
         act_(spec.attrs<ConvAttrs>().act),
         stride_(round_up(g.groups, 16)),
         packed_(pack_depthwise(spec, g, stride_)),
-        rows_(SMELT_FOR_LEVEL(spec.isa, depthwise_rows)) {}
+        rows_(SMELT_FOR_LEVEL(filled_level(spec.isa, g.groups), depthwise_rows)) {}
   bool take_epilogue(const EpilogueF32& epilogue) override { return clamps(act_) && epilogue_.take(epilogue); }
   Status run(KernelContext& ctx) const override {
     const EpilogueRun epilogue(epilogue_, ctx);

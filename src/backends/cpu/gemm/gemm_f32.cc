@@ -208,10 +208,10 @@ GemmF32 make_gemm(bool one_order) {
 }
 
 #if HWY_MAX_BYTES >= 64
-/// Lower ones, which add up in another order, are those of other panels.
+/// Lower ones, which gain little, and some of which add up in another order, are those of other panels.
 template <int MR>
 void fill_half_tiles(GemmF32& g) {
-  constexpr int kLowest = 4;
+  constexpr int kLowest = 9;  // the even tiles of many rows
   static_assert(accumulators(kLowest * 2) == 1);
   g.shared_last[MR - 1] = g.tiles[1][MR - 1];
   if constexpr (MR >= kLowest) g.shared_last[MR - 1] = &gemm_half_tile<MR>;
