@@ -51,12 +51,10 @@ HWY_INLINE Pair taps_at(hn::Vec<D> g, int64_t n, const SampledPlane& s) {
                : hn::Min(hn::Max(x, hn::Set(d, -2.0f)), hn::Set(d, size + 1));
   const auto base = hn::Floor(x), part = hn::Sub(x, base), next = hn::Add(base, one);
   const auto last = hn::Set(d, size - 1);
-  Pair p;
-  p.weight[0] = hn::IfThenElseZero(hn::And(hn::Ge(base, zero), hn::Le(base, last)), hn::Sub(one, part));
-  p.weight[1] = hn::IfThenElseZero(hn::And(hn::Ge(next, zero), hn::Le(next, last)), part);
-  p.at[0] = hn::ConvertTo(di, hn::Min(hn::Max(base, zero), last));
-  p.at[1] = hn::ConvertTo(di, hn::Min(hn::Max(next, zero), last));
-  return p;
+  return {
+      {hn::ConvertTo(di, hn::Min(hn::Max(base, zero), last)), hn::ConvertTo(di, hn::Min(hn::Max(next, zero), last))},
+      {hn::IfThenElseZero(hn::And(hn::Ge(base, zero), hn::Le(base, last)), hn::Sub(one, part)),
+       hn::IfThenElseZero(hn::And(hn::Ge(next, zero), hn::Le(next, last)), part)}};
 }
 
 /// Taps of `count` points, whose coordinates lie as x, y, x, y ...
