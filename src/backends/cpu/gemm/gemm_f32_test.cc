@@ -107,7 +107,7 @@ TEST(GemmF32, PacksConstantsInBlocks) {
           std::vector<float> whole(size, -7.0f), blocks(size, -7.0f);
           gemm->pack(b.data<float>(), s.k, s.n, k, n, bias.data<float>(), whole.data(), 0.5f, 2.0f);
           pack_constant(*gemm, shifted.data() + 1, s.k, s.n, k, n, bias.data<float>(), blocks.data(), 0.5f, 2.0f);
-          EXPECT_EQ(std::memcmp(whole.data(), blocks.data(), size * sizeof(float)), 0);
+          EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(whole)), std::as_bytes(std::span(blocks))));
         }
   }
 }
