@@ -1,44 +1,31 @@
 #include "backends/cpu/pool/float_accumulators.h"
 
-#include <algorithm>
-
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/pool/float_accumulators.cc"
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
+#include "backends/cpu/core/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using D64 = hn::ScalableTag<double>;
-using D32 = hn::Rebind<float, D64>;
 
 template <class T>
 void sum_real_bytes(const uint8_t* const* taps, int64_t count, int64_t n, float scale, int32_t zero_point,
                     double* sums) {
-  const D64 d64;
-  const D32 d32;
-  const hn::Rebind<int32_t, D64> di;
-  const hn::Rebind<T, D64> d8;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d64));
-  const auto zero = hn::Set(di, zero_point);
-  const auto step = hn::Set(d32, scale);
-  int64_t c = 0;
-  for (; c + lanes <= n; c += lanes) {
+  for_lanes<double>(n, [&](auto d64, int64_t c) HWY_ATTR {
+    const hn::Rebind<float, decltype(d64)> d32;
+    const hn::Rebind<int32_t, decltype(d64)> di;
+    const hn::Rebind<T, decltype(d64)> d8;
     auto sum = hn::Zero(d64);
     for (int64_t t = 0; t < count; ++t) {
       const auto bytes = hn::LoadU(d8, reinterpret_cast<const T*>(taps[t]) + c);
-      const auto whole = hn::ConvertTo(d32, hn::Sub(hn::PromoteTo(di, bytes), zero));
-      sum = hn::Add(sum, hn::PromoteTo(d64, hn::Mul(step, whole)));
+      const auto whole = hn::ConvertTo(d32, hn::Sub(hn::PromoteTo(di, bytes), hn::Set(di, zero_point)));
+      sum = hn::Add(sum, hn::PromoteTo(d64, hn::Mul(hn::Set(d32, scale), whole)));
     }
     hn::StoreU(sum, d64, sums + c);
-  }
-  for (; c < n; ++c) {
-    sums[c] = 0;
-    for (int64_t t = 0; t < count; ++t)
-      sums[c] += scale * static_cast<float>(reinterpret_cast<const T*>(taps[t])[c] - zero_point);
-  }
+  });
 }
 
 void sum_real(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, float scale, int32_t zero_point,
@@ -46,19 +33,38 @@ void sum_real(const uint8_t* const* taps, int64_t count, int64_t n, bool is_sign
   (is_signed ? sum_real_bytes<int8_t> : sum_real_bytes<uint8_t>)(taps, count, n, scale, zero_point, sums);
 }
 
-void mean_real(const double* sums, int64_t n, double divisor, float lo, float hi, float* means) {
-  const D64 d64;
-  const D32 d32;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d64));
-  int64_t c = 0;
-  for (; c + lanes <= n; c += lanes) {
-    const auto mean = hn::DemoteTo(d32, hn::Div(hn::LoadU(d64, sums + c), hn::Set(d64, divisor)));
-    hn::StoreU(hn::Min(hn::Max(mean, hn::Set(d32, lo)), hn::Set(d32, hi)), d32, means + c);
+void sum_windows(const double* x, int64_t stride, int64_t step, int64_t count, int64_t n, double* sums) {
+  if (stride > 2) {
+    for (int64_t i = 0; i < n; ++i) {
+      sums[i] = 0;
+      for (int64_t t = 0; t < count; ++t) sums[i] += x[i * stride + t * step];
+    }
+    return;
   }
-  for (; c < n; ++c) means[c] = std::clamp(static_cast<float>(sums[c] / divisor), lo, hi);
+  for_lanes<double>(n, [&](auto d, int64_t i) HWY_ATTR {
+    auto sum = hn::Zero(d);
+    for (int64_t t = 0; t < count; ++t) {
+      const double* const from = x + i * stride + t * step;
+      auto even = hn::Zero(d), odd = hn::Zero(d);
+      if (stride == 1)
+        even = hn::LoadU(d, from);
+      else
+        hn::LoadInterleaved2(d, from, even, odd);
+      sum = hn::Add(sum, even);
+    }
+    hn::StoreU(sum, d, sums + i);
+  });
 }
 
-FloatAccumulators make_float_accumulators() { return {sum_real, mean_real}; }
+void mean_real(const double* sums, int64_t n, double divisor, float lo, float hi, float* means) {
+  for_lanes<double>(n, [&](auto d64, int64_t c) HWY_ATTR {
+    const hn::Rebind<float, decltype(d64)> d32;
+    const auto mean = hn::DemoteTo(d32, hn::Div(hn::LoadU(d64, sums + c), hn::Set(d64, divisor)));
+    hn::StoreU(hn::Min(hn::Max(mean, hn::Set(d32, lo)), hn::Set(d32, hi)), d32, means + c);
+  });
+}
+
+FloatAccumulators make_float_accumulators() { return {sum_real, sum_windows, mean_real}; }
 
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -53,22 +53,12 @@ class PoolF32 final : public Kernel {
   /// Lines under the window become one line first, then columns.
   void plane(const float* image, float* y, const float** taps, float* merged) const {
     const WindowDim& dx = s_.dims[2];
+    const auto [inner0, inner1] = PoolShape::inside(dx);
     for (int64_t index = 0; index < s_.dims[0].out * s_.dims[1].out; ++index) {
       int64_t out[3] = {index / s_.dims[1].out, index % s_.dims[1].out, 0};
-      int64_t first[2], last[2], count = 0;
-      for (int i = 0; i < 2; ++i) PoolShape::range(s_.dims[i], out[i], first[i], last[i]);
-      for (int64_t z = first[0]; z < last[0]; ++z)
-        for (int64_t v = first[1]; v < last[1]; ++v) {
-          const int64_t iz = out[0] * s_.dims[0].stride - s_.dims[0].pad_begin + z * s_.dims[0].dilation;
-          const int64_t iy = out[1] * s_.dims[1].stride - s_.dims[1].pad_begin + v * s_.dims[1].dilation;
-          taps[count++] = image + (iz * s_.dims[1].in + iy) * dx.in;
-        }
+      const int64_t count = window_lines(s_, image, out, taps);
       (s_.maximum ? ops_.max_taps : ops_.sum_taps)(taps, count, dx.in, merged);
       float* to = y + index * dx.out;
-      // Windows that lie inside the image in full take the short way.
-      const int64_t inner0 = std::min(dx.out, (dx.pad_begin + dx.stride - 1) / dx.stride);
-      const int64_t reach = dx.in + dx.pad_begin - dx.extent();
-      const int64_t inner1 = std::clamp(reach < 0 ? 0 : reach / dx.stride + 1, inner0, dx.out);
       const auto edge = [&](int64_t begin, int64_t end) {
         for (out[2] = begin; out[2] < end; ++out[2]) {
           int64_t x0, x1;
@@ -182,11 +172,8 @@ class PoolMeanI8 final : public Kernel {
         scale_(spec.inputs[0].quant->scale()),
         zero_point_(spec.inputs[0].quant->zero_point()),
         taps_bytes_(rounded(s.taps() * 8)),
-        sums_bytes_(rounded(s.channels * 8)),
-        slot_bytes_(taps_bytes_ + sums_bytes_ + rounded((s.channels_last ? s.channels : s.out_pixels()) * 4)) {
-    for (int i = 0; i < 256; ++i)
-      values_[i] = scale_ * static_cast<float>((signed_ ? static_cast<int8_t>(i) : i) - zero_point_);
-  }
+        sums_bytes_(rounded((s.channels_last ? s.channels : s.dims[2].in + kSlack + s.dims[2].out) * 8)),
+        slot_bytes_(taps_bytes_ + sums_bytes_ + rounded((s.channels_last ? s.channels : s.out_pixels()) * 4)) {}
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes_; }
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<uint8_t>();
@@ -203,9 +190,6 @@ class PoolMeanI8 final : public Kernel {
   }
 
  private:
-  float mean(double sum, int64_t divisor) const {
-    return std::clamp(static_cast<float>(sum / static_cast<double>(divisor)), s_.lo, s_.hi);
-  }
   void line(const uint8_t* image, int64_t index, uint8_t* y, char* scratch) const {
     auto** taps = reinterpret_cast<const uint8_t**>(scratch);
     auto* sums = reinterpret_cast<double*>(scratch + taps_bytes_);
@@ -217,36 +201,44 @@ class PoolMeanI8 final : public Kernel {
       quant_.quantize(means, s_.channels, to_, y + pixel * s_.channels);
     });
   }
+  /// Lines under the window are added up first, then columns.
   void plane(const uint8_t* image, uint8_t* y, char* scratch) const {
+    auto** taps = reinterpret_cast<const uint8_t**>(scratch);
+    auto* merged = reinterpret_cast<double*>(scratch + taps_bytes_);
+    auto* sums = merged + s_.dims[2].in + kSlack;
     auto* means = reinterpret_cast<float*>(scratch + taps_bytes_ + sums_bytes_);
-    for (int64_t index = 0; index < s_.dims[0].out * s_.dims[1].out; ++index)
-      each_pixel(s_, index, [&](int64_t pixel, const int64_t out[3]) {
-        int64_t count;
-        const double sum = window_sum(image, out, count);
-        means[pixel] = mean(sum, s_.divisor_at(out, count));
-      });
+    const WindowDim& dx = s_.dims[2];
+    const auto [inner0, inner1] = PoolShape::inside(dx);
+    for (int64_t index = 0; index < s_.dims[0].out * s_.dims[1].out; ++index) {
+      int64_t out[3] = {index / s_.dims[1].out, index % s_.dims[1].out, 0};
+      const int64_t count = window_lines(s_, image, out, taps);
+      ops_.sum(taps, count, dx.in, signed_, scale_, zero_point_, merged);
+      float* to = means + index * dx.out;
+      const auto edge = [&](int64_t begin, int64_t end) {
+        for (out[2] = begin; out[2] < end; ++out[2]) {
+          int64_t x0, x1;
+          PoolShape::range(dx, out[2], x0, x1);
+          const double* from = merged + out[2] * dx.stride - dx.pad_begin;
+          double sum = 0;
+          for (int64_t k = x0; k < x1; ++k) sum += from[k * dx.dilation];
+          const auto divisor = static_cast<double>(s_.divisor_at(out, count * (x1 - x0)));
+          to[out[2]] = std::clamp(static_cast<float>(sum / divisor), s_.lo, s_.hi);
+        }
+      };
+      edge(0, inner0);
+      out[2] = inner0;
+      if (inner0 < inner1) {
+        ops_.sum_windows(merged + inner0 * dx.stride - dx.pad_begin, dx.stride, dx.dilation, dx.kernel, inner1 - inner0,
+                         sums);
+        const auto divisor = static_cast<double>(s_.divisor_at(out, count * dx.kernel));
+        ops_.mean(sums, inner1 - inner0, divisor, s_.lo, s_.hi, to + inner0);
+      }
+      edge(inner1, dx.out);
+    }
     quant_.quantize(means, s_.out_pixels(), to_, y);
   }
-  double window_sum(const uint8_t* image, const int64_t out[3], int64_t& count) const {
-    int64_t first[3], last[3];
-    for (int i = 0; i < 3; ++i) PoolShape::range(s_.dims[i], out[i], first[i], last[i]);
-    const auto at = [&](int i, int64_t k) {
-      return out[i] * s_.dims[i].stride - s_.dims[i].pad_begin + k * s_.dims[i].dilation;
-    };
-    const int64_t n = last[2] - first[2], step = s_.dims[2].dilation;
-    count = (last[0] - first[0]) * (last[1] - first[1]) * n;
-    double sums[4] = {};  // of every fourth tap, not to wait for one sum
-    for (int64_t z = first[0]; z < last[0]; ++z)
-      for (int64_t v = first[1]; v < last[1]; ++v) {
-        const uint8_t* row = image + (at(0, z) * s_.dims[1].in + at(1, v)) * s_.dims[2].in + at(2, first[2]);
-        int64_t k = 0;
-        for (; k + 4 <= n; k += 4)
-          for (int64_t j = 0; j < 4; ++j) sums[j] += values_[row[(k + j) * step]];
-        for (; k < n; ++k) sums[0] += values_[row[k * step]];
-      }
-    return sums[0] + sums[1] + (sums[2] + sums[3]);
-  }
 
+  static constexpr int64_t kSlack = 8;  ///< that sum_windows() may read
   PoolShape s_;
   QuantRule to_;
   const DynamicQuantOps& quant_;
@@ -256,7 +248,6 @@ class PoolMeanI8 final : public Kernel {
   float scale_;
   int32_t zero_point_;
   size_t taps_bytes_, sums_bytes_, slot_bytes_;
-  double values_[256] = {};  ///< of the bytes
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/kernel.h"
@@ -65,6 +66,12 @@ struct PoolShape {
     first = std::min(d.kernel, at >= 0 ? 0 : steps(-at));
     last = at >= d.in ? first : std::clamp(steps(d.in - at), first, d.kernel);
   }
+  /// Outputs [first, second) along d whose windows lie in the image in full.
+  static std::pair<int64_t, int64_t> inside(const WindowDim& d) {
+    const int64_t first = std::min(d.out, (d.pad_begin + d.stride - 1) / d.stride);
+    const int64_t reach = d.in + d.pad_begin - d.extent();
+    return {first, std::clamp(reach < 0 ? 0 : reach / d.stride + 1, first, d.out)};
+  }
   /// Taps of output o along d that count as elements of the padded image.
   static int64_t counted(const WindowDim& d, int64_t o) {
     const int64_t at = o * d.stride - d.pad_begin, end = d.in + std::max<int64_t>(d.pad_end, 0);
@@ -100,6 +107,20 @@ template <class F>
 void each_pixel(const PoolShape& s, int64_t line, F&& body) {
   int64_t out[3] = {line / s.dims[1].out, line % s.dims[1].out, 0};
   for (; out[2] < s.dims[2].out; ++out[2]) body(line * s.dims[2].out + out[2], out);
+}
+
+/// Pointers to the lines of a plane of one channel that lie under a window.
+template <class T>
+int64_t window_lines(const PoolShape& s, const T* plane, const int64_t out[3], const T** taps) {
+  int64_t first[2], last[2], count = 0;
+  for (int i = 0; i < 2; ++i) PoolShape::range(s.dims[i], out[i], first[i], last[i]);
+  const auto at = [&](int i, int64_t k) {
+    return out[i] * s.dims[i].stride - s.dims[i].pad_begin + k * s.dims[i].dilation;
+  };
+  for (int64_t z = first[0]; z < last[0]; ++z)
+    for (int64_t y = first[1]; y < last[1]; ++y)
+      taps[count++] = plane + (at(0, z) * s.dims[1].in + at(1, y)) * s.dims[2].in;
+  return count;
 }
 
 /// Pointers to the channels of the pixels under a window.
