@@ -18,6 +18,22 @@ SMELT_BENCH_CASES(norm) {
   const Tensor c = random_tensor(DType::kF32, {64}, 0.5, 2, 2);
   cases.add(
       {"batch_norm/float32", Op::kBatchNorm, make_attrs<BatchNormAttrs>(), {f32(image), c, c, c, c}, {1, 2, 3, 4}});
+  cases.add({"batch_norm_of_rows/float32",
+             Op::kBatchNorm,
+             make_attrs<BatchNormAttrs>(),
+             {f32({196, 64}), c, c, c, c},
+             {1, 2, 3, 4}});
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+    BatchNormAttrs batch;
+    batch.layout = layout;
+    const Shape bytes = layout == Layout::kChannelsLast ? Shape{1, 56, 56, 64} : image;
+    cases.add({Cat("batch_norm/", to_string(layout), "/qint8"),
+               Op::kBatchNorm,
+               make_attrs<BatchNormAttrs>(batch),
+               {random_quantized(DType::kI8, bytes, 0.05f, -10, 1), c, c, c, c},
+               {1, 2, 3, 4},
+               {quantized_type(DType::kI8, 0.07f, 3)}});
+  }
   GroupNormAttrs groups;
   groups.groups = 8;
   cases.add({"group_norm/float32", Op::kGroupNorm, make_attrs<GroupNormAttrs>(groups), {f32(image), c, c}, {1, 2}});

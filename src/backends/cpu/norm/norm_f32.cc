@@ -401,8 +401,9 @@ bool only_first_output(const KernelSpec& spec) {
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_batch_norm_f32(const KernelSpec& spec) {
   const auto& a = spec.attrs<BatchNormAttrs>();
-  const auto s = image_shape(spec, a.layout);
+  auto s = image_shape(spec, a.layout);
   if (!s || a.training || !only_first_output(spec)) return nullptr;
+  s->last = s->last || s->pixels == 1;  // channels lie side by side in either layout
   for (size_t i = 1; i < 5; ++i)
     if (spec.has(i) && spec.inputs[i].shape.elements() != s->channels) return nullptr;
   return std::make_unique<BatchNormF32>(*s, spec);
