@@ -116,12 +116,12 @@ Status simplify(Module& module, bool fixed, int64_t spare) {
 }
 
 /// Operators between DequantizeLinear and QuantizeLinear become operators on quantized values, activations part of
-/// their operators. `functions`: see fuse_quantization().
+/// their operators. `functions`: see QuantizedOperators.
 void fold_quantization(Module& module, bool functions) {
   for (Graph& graph : module.graphs) {
     if (std::ranges::find(graph.nodes, Op::kQuantizeLinear, &Node::op) == graph.nodes.end()) continue;
     fuse_activations(graph);
-    fuse_quantization(graph, true, functions);
+    fuse_quantization(graph, {.softmax = true, .functions = functions, .batch_norms = false});
   }
 }
 

@@ -67,11 +67,15 @@ void fuse_batch_norm(Graph& graph);
 /// Folds a Pad into the padding of the node behind it: one with zeros before a Conv, one with the least value before a
 /// pool of maxima.
 void fuse_pads(Graph& graph);
+/// Operators that fuse_quantization() makes quantized only where that is asked for.
+struct QuantizedOperators {
+  bool softmax = false;     ///< where the result has the parameters of TFLite's kernel, 1/256 from 0 on
+  bool functions = false;   ///< means and squared differences
+  bool batch_norms = true;  ///< with constant statistics
+};
 /// Replaces DequantizeLinear, operator, QuantizeLinear by the operator on quantized values, for 8-bit values with
-/// constant parameters. A result halfway between two quantized values may round to the other one. `softmax`: a Softmax
-/// is such an operator where its result has the parameters of TFLite's kernel, 1/256 from 0 on. `functions`: so are
-/// means and squared differences.
-void fuse_quantization(Graph& graph, bool softmax = false, bool functions = false);
+/// constant parameters. A result halfway between two quantized values may round to the other one.
+void fuse_quantization(Graph& graph, const QuantizedOperators& operators = {});
 
 // layout/
 

@@ -160,7 +160,7 @@ Result<Summary> summary_of(const Model& model, convert::Options options) {
   for (const int g : reached) {
     Graph& graph = module.graphs[static_cast<size_t>(g)];
     fuse_attention(graph);
-    fuse_quantization(graph, true);
+    fuse_quantization(graph, {.softmax = true, .batch_norms = false});
     fuse_activations(graph);
     fuse_pads(graph);
     remove_dead_nodes(graph);

@@ -13,13 +13,14 @@ size_t bytes_of(const ValueType& t) {
   return n.ok() ? Tensor::byte_size(t.dtype, n.value()) : SIZE_MAX;
 }
 
-/// True if the node can be evaluated now without growing the model much.
-bool foldable(const Graph& g, const Node& n) {
+/// True if the node can be evaluated now without growing the model much. `parameters`: a BatchNorm reads its output as
+/// a parameter of the channels.
+bool foldable(const Graph& g, const Node& n, bool parameters) {
   const OpInfo& info = op_info(n.op);
   if (info.flags & (kEffect | kControl | kContainer | kDynamic)) return false;
   if (!info.reference || n.inputs.empty()) return false;
   // Quantized weights stay quantized: kernels use the integers.
-  if (n.op == Op::kDequantizeLinear || n.op == Op::kDequantize) {
+  if (!parameters && (n.op == Op::kDequantizeLinear || n.op == Op::kDequantize)) {
     const ValueId x = n.inputs[0];
     if (x == kNoValue || !g.value(x).constant || is_integer(g.value(x).type.dtype)) return false;
   }
@@ -42,10 +43,17 @@ bool foldable(const Graph& g, const Node& n) {
   return out <= in * 4 + kSlack;
 }
 
-}  // namespace
+/// By value: a BatchNorm reads it as a parameter of the channels.
+std::vector<char> parameters_of_channels(const Graph& g) {
+  std::vector<char> is(g.values.size(), 0);
+  for (const Node& n : g.nodes)
+    for (size_t i = 1; n.op == Op::kBatchNorm && i < n.inputs.size(); ++i)
+      if (n.inputs[i] != kNoValue) is[static_cast<size_t>(n.inputs[i])] = 1;
+  return is;
+}
 
-bool fold_node(Graph& graph, const Node& n, const Evaluate& evaluate) {
-  if (!foldable(graph, n)) return false;
+bool fold(Graph& graph, const Node& n, bool parameters, const Evaluate& evaluate) {
+  if (!foldable(graph, n, parameters)) return false;
   std::vector<Datum> in, out;
   for (ValueId id : n.inputs) {
     if (id == kNoValue) {
@@ -68,10 +76,18 @@ bool fold_node(Graph& graph, const Node& n, const Evaluate& evaluate) {
   return all;
 }
 
+}  // namespace
+
+bool fold_node(Graph& graph, const Node& n, const Evaluate& evaluate) { return fold(graph, n, false, evaluate); }
+
 std::vector<ValueId> fold_constants(Graph& graph, const Evaluate& evaluate) {
   std::vector<ValueId> folded;
-  for (const Node& n : graph.nodes)
-    if (fold_node(graph, n, evaluate)) folded.insert(folded.end(), n.outputs.begin(), n.outputs.end());
+  const std::vector<char> parameters = parameters_of_channels(graph);
+  for (const Node& n : graph.nodes) {
+    const bool parameter =
+        n.outputs.size() == 1 && n.outputs[0] != kNoValue && parameters[static_cast<size_t>(n.outputs[0])];
+    if (fold(graph, n, parameter, evaluate)) folded.insert(folded.end(), n.outputs.begin(), n.outputs.end());
+  }
   // Nodes whose outputs are now constants are not needed.
   std::erase_if(graph.nodes, [&](const Node& n) {
     if (n.outputs.empty() || (op_info(n.op).flags & (kEffect | kControl))) return false;

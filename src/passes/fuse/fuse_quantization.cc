@@ -9,9 +9,11 @@
 #include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
+#include "ops/normalization/normalization.h"
 #include "ops/pool/pool.h"
 #include "ops/reduce/reduce.h"
 #include "ops/resize/resize.h"
+#include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
@@ -28,8 +30,8 @@ struct Quantized {
 
 class QuantizationFuser {
  public:
-  QuantizationFuser(Graph& g, bool softmax, bool functions)
-      : g_(g), softmax_(softmax), functions_(functions), quantized_(g.values.size()), quantizer_(g.values.size(), -1) {
+  QuantizationFuser(Graph& g, const QuantizedOperators& operators)
+      : g_(g), operators_(operators), quantized_(g.values.size()), quantizer_(g.values.size(), -1) {
     const std::vector<int> uses = count_uses(g);
     for (size_t k = 0; k < g.nodes.size(); ++k) {
       const Node& n = g.nodes[k];
@@ -46,18 +48,28 @@ class QuantizationFuser {
     for (size_t k = 0; k < g_.nodes.size(); ++k) {
       if (done[k]) continue;
       const Node& n = g_.nodes[k];
-      const ValueId y = n.outputs.size() == 1 ? n.outputs[0] : kNoValue;
-      const int q =
-          y == kNoValue || static_cast<size_t>(y) >= quantizer_.size() ? -1 : quantizer_[static_cast<size_t>(y)];
-      if (q >= 0 && fuse(n, g_.nodes[static_cast<size_t>(q)]))
-        done[static_cast<size_t>(q)] = 1;
-      else
+      const std::vector<const Node*> quantizers = quantizers_of(n);
+      if (quantizers.empty() || !fuse(n, quantizers)) {
         nodes_.push_back(n);
+        continue;
+      }
+      for (const Node* q : quantizers) done[static_cast<size_t>(q - g_.nodes.data())] = 1;
     }
     g_.nodes = std::move(nodes_);
   }
 
  private:
+  /// The nodes that quantize the outputs, each its output's only user. Empty: an output has none.
+  std::vector<const Node*> quantizers_of(const Node& n) const {
+    std::vector<const Node*> all;
+    for (const ValueId y : n.outputs) {
+      const auto i = static_cast<size_t>(y);
+      const int q = y == kNoValue || i >= quantizer_.size() ? -1 : quantizer_[i];
+      if (q < 0 || g_.nodes[static_cast<size_t>(q)].outputs[0] == kNoValue) return {};
+      all.push_back(&g_.nodes[static_cast<size_t>(q)]);
+    }
+    return all;
+  }
   const Tensor* constant(const Node& n, size_t i) const {
     return i < n.inputs.size() && n.inputs[i] != kNoValue ? g_.value(n.inputs[i]).constant.get() : nullptr;
   }
@@ -100,14 +112,23 @@ class QuantizationFuser {
     return s && is_8bit(g_.value(s->id).type.dtype) ? s : nullptr;
   }
   /// True if the operator gives on integers what it gives on their real values, in the parameters of input 0.
-  static bool is_transparent(const Node& n) {
-    return (op_info(n.op).flags & kQuantTransparent) != 0 || n.op == Op::kGather;
+  bool is_transparent(const Node& n) const {
+    if (n.op == Op::kPad) return !has_border_value(n) || border_is_zero(n);
+    return (op_info(n.op).flags & kQuantTransparent) != 0 || n.op == Op::kGather || n.op == Op::kSplit;
+  }
+  static bool has_border_value(const Node& n) {
+    return static_cast<const PadAttrs&>(*n.attrs).mode == PadAttrs::Mode::kConstant && n.inputs.size() > 2 &&
+           n.inputs[2] != kNoValue;
+  }
+  bool border_is_zero(const Node& n) const {
+    const Tensor* value = constant(n, 2);
+    return value && value->dtype() == DType::kF32 && value->elements() == 1 && get_double(*value, 0) == 0;
   }
   /// Number of leading inputs that must be 8-bit quantized.
-  static size_t operands(const Node& n) {
+  size_t operands(const Node& n) const {
     const OpInfo& info = op_info(n.op);
     if (info.max_inputs == kMany) return n.inputs.size();
-    return is_transparent(n) ? 1 : static_cast<size_t>(info.min_inputs);
+    return is_transparent(n) || n.op == Op::kBatchNorm ? 1 : static_cast<size_t>(info.min_inputs);
   }
   bool per_tensor_operands(const Node& n) const {
     for (size_t i = 0; i < operands(n); ++i) {
@@ -189,17 +210,19 @@ class QuantizationFuser {
       case Op::kBinary: {
         const Binary fn = static_cast<const BinaryAttrs&>(*n.attrs).fn;
         const bool has_kernels = fn == Binary::kAdd || fn == Binary::kSub || fn == Binary::kMul;
-        return (has_kernels || (functions_ && fn == Binary::kSquaredDifference && same_types(n, y))) &&
+        return (has_kernels || (operators_.functions && fn == Binary::kSquaredDifference && same_types(n, y))) &&
                per_tensor_operands(n);
       }
       case Op::kReduce:
-        return functions_ && static_cast<const ReduceAttrs&>(*n.attrs).fn == Reduction::kMean &&
+        return operators_.functions && static_cast<const ReduceAttrs&>(*n.attrs).fn == Reduction::kMean &&
                per_tensor_operands(n) && same_types(n, y);
       case Op::kUnary:
         return per_tensor_operands(n);
+      case Op::kBatchNorm:
+        return operators_.batch_norms && per_tensor_operands(n) && has_constant_statistics(n);
       case Op::kSoftmax: {
         const bool counts = static_cast<const SoftmaxAttrs&>(*n.attrs).kind == SoftmaxAttrs::Kind::kSoftmax;
-        return softmax_ && counts && per_tensor_operands(n) && y.quant->scale() == 1.f / 256 &&
+        return operators_.softmax && counts && per_tensor_operands(n) && y.quant->scale() == 1.f / 256 &&
                y.quant->zero_point() == int_min(y.dtype) && same_types(n, y);
       }
       case Op::kConcat:
@@ -214,6 +237,13 @@ class QuantizationFuser {
         return false;
     }
   }
+  bool has_constant_statistics(const Node& n) const {
+    if (static_cast<const BatchNormAttrs&>(*n.attrs).training || n.outputs.size() != 1) return false;
+    for (size_t i = 1; i < n.inputs.size(); ++i)
+      if (const Tensor* t = constant(n, i); n.inputs[i] != kNoValue && (!t || t->dtype() != DType::kF32 || t->quant()))
+        return false;
+    return true;
+  }
   /// True if the integers of all operands are of the type of the result's.
   bool same_types(const Node& n, const ValueType& y) const {
     for (size_t i = 0; i < operands(n); ++i) {
@@ -227,22 +257,32 @@ class QuantizationFuser {
            g_.value(quantized_8bit(n, 0)->id).type.dtype == y.dtype;
   }
 
-  /// Emits `n` on quantized values in place of `n` and the QuantizeLinear behind it. False if it does not fit.
-  bool fuse(const Node& n, const Node& quantize) {
-    const ValueId unquantized = quantize.outputs[0];
-    if (unquantized == kNoValue) return false;
-    ValueType type = g_.value(unquantized).type;
-    type.quant = parameters(quantize);
-    if (!is_8bit(type.dtype) || !is_per_tensor(type.quant) || !fits(n, type)) return false;
+  /// Emits `n` on quantized values in place of `n` and the nodes that quantize its outputs. False if it does not fit.
+  bool fuse(const Node& n, const std::vector<const Node*>& quantizers) {
+    if (quantizers.size() > 1 && !is_transparent(n)) return false;
+    std::vector<QuantPtr> quants;
+    for (const Node* quantize : quantizers) {
+      ValueType type = g_.value(quantize->outputs[0]).type;
+      type.quant = parameters(*quantize);
+      if (!is_8bit(type.dtype) || !is_per_tensor(type.quant) || !fits(n, type)) return false;
+      quants.push_back(type.quant);
+    }
     Node fused = n;
     for (size_t i = 0; i < operands(n); ++i) fused.inputs[i] = typed(n, *quantized(n, i));
     if (has_bias(n)) fused.inputs[2] = constant_of(integer_bias(n, bias_constant(n)->elements()));
-    const ValueId y = with_quant(unquantized, type.quant);
-    fused.outputs = {y};
-    fused.origin = n.origin + "+" + quantize.origin;
+    if (n.op == Op::kPad && has_border_value(n)) fused.inputs[2] = kNoValue;  // the zero point
+    fused.outputs.clear();
+    for (size_t i = 0; i < quantizers.size(); ++i) {
+      fused.outputs.push_back(with_quant(quantizers[i]->outputs[0], quants[i]));
+      fused.origin += "+" + quantizers[i]->origin;
+    }
+    const std::vector<ValueId> made = fused.outputs;
     nodes_.push_back(std::move(fused));
-    typed_[unquantized].push_back({y, type.quant});
-    bit_cast(n, y, unquantized);
+    for (size_t i = 0; i < made.size(); ++i) {
+      const ValueId unquantized = quantizers[i]->outputs[0];
+      typed_[unquantized].push_back({made[i], quants[i]});
+      bit_cast(n, made[i], unquantized);
+    }
     return true;
   }
   /// Quantization parameters of the accumulators, channel by channel.
@@ -293,7 +333,7 @@ class QuantizationFuser {
   }
 
   Graph& g_;
-  bool softmax_, functions_;
+  QuantizedOperators operators_;
   std::vector<Quantized> quantized_;  ///< by value of the original graph: what a DequantizeLinear made it from
   std::vector<int> quantizer_;        ///< by value: the node that quantizes it, where that is its only user; -1: none
   std::map<ValueId, std::vector<Quantized>> typed_;
@@ -302,8 +342,8 @@ class QuantizationFuser {
 
 }  // namespace
 
-void fuse_quantization(Graph& graph, bool softmax, bool functions) {
-  QuantizationFuser(graph, softmax, functions).run();
+void fuse_quantization(Graph& graph, const QuantizedOperators& operators) {
+  QuantizationFuser(graph, operators).run();
   remove_dead_nodes(graph);
 }
 

@@ -8,7 +8,9 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"
+#include "ops/normalization/normalization.h"
 #include "ops/pool/pool.h"
+#include "ops/shape/shape.h"
 #include "passes/passes.h"
 #include "runtime/model_access.h"
 #include "smelt/model.h"
@@ -104,6 +106,51 @@ TEST(FuseQuantization, DynamicProducts) {
   const ValueId a = g.rounded(g.builder.input("x", ValueType::tensor(DType::kF32, x.shape())), 0.01f, 128);
   const ValueId y = g.rounded(g.node(Op::kMatMul, make_attrs<MatMulAttrs>(), {a, a}), 0.03f, 120);
   check(g, y, x, {"matmul_i8_dynamic"}, 0.0301);
+}
+
+TEST(FuseQuantization, BatchNorms) {
+  QdqGraph g;
+  Builder& b = g.builder;
+  const Tensor x = random_tensor(DType::kF32, {6, 40}, -1, 1, 1);
+  const auto parameter = [&](double lo, uint32_t seed) {
+    return b.constant("", random_tensor(DType::kF32, {40}, lo, 1.5, seed));
+  };
+  const ValueId a = g.rounded(b.input("x", ValueType::tensor(DType::kF32, x.shape())), 0.01f, 128);
+  const ValueId y = g.node(Op::kBatchNorm, make_attrs<BatchNormAttrs>(),
+                           {a, parameter(-1, 2), parameter(-1, 3), parameter(-1, 4), parameter(0.3, 5)});
+  check(g, g.rounded(y, 0.02f, 120), x, {"batch_norm_i8"}, 1e-5);
+}
+
+TEST(FuseQuantization, SplitsAndBordersMoveIntegers) {
+  for (const auto mode : {PadAttrs::Mode::kConstant, PadAttrs::Mode::kReflect}) {
+    QdqGraph g;
+    Builder& b = g.builder;
+    const Tensor x = random_tensor(DType::kF32, {6, 40}, -1, 1, 1);
+    const ValueId a = g.rounded(b.input("x", ValueType::tensor(DType::kF32, x.shape())), 0.01f, 128);
+    SplitAttrs split;
+    split.axis = 1;
+    const ValueId first = b.value("", {}), second = b.value("", {});
+    EXPECT_TRUE(
+        b.node_to(Op::kSplit, make_attrs<SplitAttrs>(split), {a, b.constant("", test::i64({24, 16}))}, {first, second})
+            .ok());
+    const ValueId sixteen = g.rounded(second, 0.01f, 128), twenty_four = g.rounded(first, 0.01f, 128);
+    PadAttrs pad;
+    pad.mode = mode;
+    const ValueId border = b.constant("", test::i64({0, 3, 0, 5}));
+    const ValueId value = b.constant("", Tensor::from<float>(DType::kF32, {}, std::vector{0.0f}));
+    const ValueId padded = g.rounded(g.node(Op::kPad, make_attrs<PadAttrs>(pad), {sixteen, border, value}), 0.01f, 128);
+    const ValueId sum = g.node(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {padded, twenty_four});
+    check(g, g.rounded(sum, 0.01f, 128), x, {"strided_copy", "binary_i8"}, 1e-6);
+    for (const Node& n : g.module->graphs[0].nodes)
+      if (n.op == Op::kSplit || n.op == Op::kPad) {
+        EXPECT_EQ(g.module->graphs[0].value(n.outputs[0]).type.dtype, DType::kF32);
+      }
+    fuse_quantization(g.module->graphs[0]);
+    for (const Node& n : g.module->graphs[0].nodes)
+      if (n.op == Op::kSplit || n.op == Op::kPad) {
+        EXPECT_EQ(g.module->graphs[0].value(n.outputs[0]).type.dtype, DType::kU8);
+      }
+  }
 }
 
 TEST(FuseQuantization, GathersMoveIntegers) {
