@@ -178,6 +178,7 @@ SMELT_BENCH_CASES(conv) {
   cases.add(integer_case(kTwoFilters, Layout::kChannelsLast, DType::kI8), kTwoFilters.operations());
   for (const ConvSize& s : {kGroups, kGroupsOfFour, kFewFilters})
     cases.add(float_case(s, Layout::kChannelsLast, DType::kF32), s.operations());
+  cases.add(integer_case(kFewFilters, Layout::kChannelsLast, DType::kI8), kFewFilters.operations());
   cases.add(volume_case(), 2.0 * 8 * 56 * 56 * 64 * 64 * 27);
   cases.add(per_image_case(kDense), kDense.operations());
   cases.add(integer_case(kDense, Layout::kChannelsLast, DType::kI16), kDense.operations());

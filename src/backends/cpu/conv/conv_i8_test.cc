@@ -135,6 +135,20 @@ TEST(ConvI8, DepthwiseChannelsFirst) {
         "depthwise_i8");
 }
 
+TEST(ConvI8, FewFilters) {
+  if (!machine_has(Isa::kVnni)) GTEST_SKIP() << "this machine has no AVX-512 VNNI";
+  for (const QConvRow& r :
+       {QConvRow{1, 32, 12, 17, 2, 9, 9, 1, 1, 4, 1, ActKind::kRelu}, QConvRow{2, 40, 11, 10, 1, 3, 3, 1, 1, 1, 1},
+        QConvRow{1, 12, 9, 30, 2, 3, 3, 1, 2, 2, 1}, QConvRow{1, 48, 1, 1300, 1, 1, 7, 1, 1, 0, 1},
+        QConvRow{1, 20, 8, 9, 3, 4, 3, 1, 1, 5, 1}, QConvRow{1, 16, 20, 40, 9, 3, 5, 1, 1, 2, 1}})
+    for (const Quantized& s : kQuantizedImages)
+      for (Rounding rounding : kRoundings) {
+        if (s.w == DType::kU8) continue;  // weights beyond int8
+        check_on_cpu(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kOSI, rounding),
+                     s.w_zero ? "" : "conv_few_filters_i8");
+      }
+}
+
 // Padded images that are computed in several bands of lines.
 TEST(ConvI8, TallImages) {
   for (const bool threaded : {false, true}) {
