@@ -148,6 +148,20 @@ OpCase transposed_case(DType dtype, bool dynamic_quant = false) {
   return c;
 }
 
+/// Twice the size by filters 4x4 that overlap.
+OpCase overlapping_case(int64_t c_out) {
+  ConvTransposeAttrs a;
+  a.strides = {2, 2};
+  a.pads = {1, 1, 1, 1};
+  a.layout = Layout::kChannelsLast;
+  a.filter = FilterLayout::kIOS;
+  return {Cat("overlapping_32/nhwc/", c_out),
+          Op::kConvTranspose,
+          make_attrs<ConvTransposeAttrs>(a),
+          {f32({1, 32, 32, 32}), random_tensor(DType::kF32, {32, c_out, 4, 4}, -1, 1, 2), f32({c_out})},
+          {1, 2}};
+}
+
 /// A convolution 3x3x3 of 8 slices.
 OpCase volume_case() {
   ConvAttrs a;
@@ -185,6 +199,8 @@ SMELT_BENCH_CASES(conv) {
   for (const DType dtype : {DType::kF32, DType::kI8, DType::kI16, DType::kF16})
     cases.add(transposed_case(dtype), 2.0 * 28 * 28 * 64 * 32 * 4);
   cases.add(transposed_case(DType::kF32, true), 2.0 * 28 * 28 * 64 * 32 * 4);
+  for (const int64_t c_out : {3, 16})
+    cases.add(overlapping_case(c_out), 2.0 * 32 * 32 * 32 * 16 * static_cast<double>(c_out));
 }
 
 }  // namespace smelt::bench

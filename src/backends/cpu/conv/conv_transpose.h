@@ -17,6 +17,8 @@ struct Spread : ConvShape {
   int64_t filter_group = 0;  ///< stride of the filter from group to group
 
   int64_t columns() const { return taps() * c_out; }
+  /// The most input lines that reach an output line.
+  int64_t reaching_lines() const { return (kernel[1] - 1) * dilation[1] / stride[1] + 1; }
 
   static std::optional<Spread> make(const KernelSpec& spec);
   /// Position in the filter of group g's output channel o, input channel i, tap t.

@@ -168,6 +168,7 @@ std::unique_ptr<Kernel> make_conv_transpose_tiles_by(const GemmF32& gemm, const 
   if (auto tiles = make_conv_transpose_tiles_by(gemm_f32(spec.isa), spec)) return tiles;
   const auto s = Spread::make(spec);
   if (!s) return nullptr;
+  if (auto lines = make_conv_transpose_lines(*s, spec)) return lines;
   return std::make_unique<ConvTransposeF32>(*s, spec);
 }
 

@@ -12,10 +12,11 @@ TEST(ConvTranspose, GeometriesAndTypes) {
   struct Row {
     int64_t batch, c_in, h, w, c_out, kernel, stride, pad, extra, groups;
   };
-  const Row rows[] = {{1, 8, 5, 7, 6, 2, 2, 0, 0, 1},   {2, 5, 6, 4, 17, 3, 2, 1, 1, 1},
-                      {1, 12, 9, 9, 18, 4, 3, 1, 0, 3}, {1, 33, 3, 3, 40, 3, 1, 1, 0, 1},
-                      {2, 8, 5, 12, 6, 3, 2, 1, 1, 1},  {1, 7, 4, 19, 35, 2, 2, 0, 0, 1},
-                      {1, 6, 6, 11, 10, 1, 2, 0, 1, 2}, {1, 5, 7, 14, 20, 5, 1, 3, 0, 1}};
+  const Row rows[] = {
+      {1, 8, 5, 7, 6, 2, 2, 0, 0, 1},   {2, 5, 6, 4, 17, 3, 2, 1, 1, 1},  {1, 12, 9, 9, 18, 4, 3, 1, 0, 3},
+      {1, 33, 3, 3, 40, 3, 1, 1, 0, 1}, {2, 8, 5, 12, 6, 3, 2, 1, 1, 1},  {1, 7, 4, 19, 35, 2, 2, 0, 0, 1},
+      {1, 6, 6, 11, 10, 1, 2, 0, 1, 2}, {1, 5, 7, 14, 20, 5, 1, 3, 0, 1}, {2, 16, 9, 70, 3, 4, 2, 1, 0, 1},
+      {1, 9, 3, 4, 21, 2, 3, 0, 1, 1},  {1, 8, 6, 20, 1, 9, 2, 4, 1, 1},  {1, 4, 3, 6, 2, 2, 3, 0, 1, 1}};
   for (const Row& r : rows)
     for (const Images images : {Images::kFloat, Images::kInt8, Images::kInt16, Images::kDynamic}) {
       const bool integers = images == Images::kInt8 || images == Images::kInt16;

@@ -39,11 +39,12 @@ enum class Head : uint8_t {
   kGroupNorm,
   kMatMul,
   kMatMulDynamic,
+  kTransposed,
 };
 constexpr Head kHeads[] = {Head::kPointwise,        Head::kLines,     Head::kPatches,    Head::kSegments,
                            Head::kGroups,           Head::kStretches, Head::kFewFilters, Head::kDynamicQuant,
                            Head::kDynamicPointwise, Head::kDepthwise, Head::kGroupNorm,  Head::kMatMul,
-                           Head::kMatMulDynamic};
+                           Head::kMatMulDynamic,    Head::kTransposed};
 enum class Tail : uint8_t {
   kAdd,
   kAddFirst,
@@ -115,6 +116,18 @@ ValueId head_of(Builder& b, Head h, ValueId x, const Line& l) {
     a.transpose_b = true;
     a.dynamic_quant = dynamic;
     return b.op(Op::kMatMul, make_attrs<MatMulAttrs>(a), {x, filter_of({l.c_out, l.c_in}), floats_of({l.c_out}, 3)})
+        .value();
+  }
+  if (h == Head::kTransposed) {
+    ConvTransposeAttrs a;
+    a.strides = {1};
+    a.dilations = {l.dilation};
+    a.pads = {l.dilation, l.dilation};
+    a.layout = Layout::kChannelsLast;
+    a.filter = FilterLayout::kIOS;
+    return b
+        .op(Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(a),
+            {x, filter_of({l.c_in, l.c_out, l.kernel}), floats_of({l.c_out}, 3)})
         .value();
   }
   ConvAttrs a;

@@ -1,0 +1,269 @@
+// Transposed convolutions of channels-last images line by line: the products of input lines with the filter of all taps
+// are kept as long as output lines need them, and each output pixel adds up those that reach it; of few channels, each
+// input pixel adds its products, which lie side by side, to a line of sums.
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/conv/conv_transpose_lines_f32.cc"
+#include <hwy/foreach_target.h>
+#include "backends/cpu/core/highway.h"
+
+#include "backends/cpu/conv/conv_transpose.h"
+#include "backends/cpu/conv/conv_transpose_f32.h"
+#include "backends/cpu/conv/filter_key.h"
+#include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/epilogue.h"
+#include "backends/cpu/core/vectors-inl.h"
+#include "base/checked.h"
+
+#ifndef SMELT_CPU_CONV_TRANSPOSE_LINES_F32
+#define SMELT_CPU_CONV_TRANSPOSE_LINES_F32
+namespace smelt {
+/// The products that output pixels of a line add up.
+struct ReachingProducts {
+  const float* const* lines;  ///< products of an input line with a line of the filter
+  int64_t count;              ///< of `lines`
+  const int64_t *begin, *at;  ///< pixel x adds up lines[i] + at[k] - first, k in [begin[x], begin[x + 1])
+  int64_t first;
+  int64_t channels;
+  const float* bias;  ///< one a channel
+  float lo, hi;
+};
+struct TransposeLineOps {
+  /// Output pixels [first, last) of a line, side by side.
+  void (*gather)(const ReachingProducts& p, int64_t first, int64_t last, float* y);
+  /// sums[i * step + j] += from[i * stride + j], j < n, for `pixels` values of i. n > 0
+  void (*spread)(const float* from, int64_t stride, int64_t pixels, int64_t n, int64_t step, float* sums);
+  /// y[i] = clamp(x[i], lo, hi)
+  void (*clamped)(const float* x, int64_t n, float lo, float hi, float* y);
+};
+}  // namespace smelt
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+void add_reaching_products(const ReachingProducts& p, int64_t first, int64_t last, float* y) {
+  for (int64_t x = first; x < last; ++x, y += p.channels)
+    each_vector(p.channels, [&](auto part, int64_t c) HWY_ATTR {
+      const auto d = part.d;
+      auto sum = part.load(p.bias + c);
+      for (int64_t i = 0; i < p.count; ++i)
+        for (int64_t k = p.begin[x]; k < p.begin[x + 1]; ++k)
+          sum = hn::Add(sum, part.load(p.lines[i] + (p.at[k] - p.first + c)));
+      part.store(hn::Min(hn::Max(sum, hn::Set(d, p.lo)), hn::Set(d, p.hi)), y + c);
+    });
+}
+
+/// Pixels whose runs do not overlap follow one another: no load waits for the store before it.
+void spread_products(const float* from, int64_t stride, int64_t pixels, int64_t n, int64_t step, float* sums) {
+  const int64_t apart = (n + step - 1) / step + 1;
+  for (int64_t first = 0; first < std::min(apart, pixels); ++first)
+    for (int64_t i = first; i < pixels; i += apart) {
+      const float* const x = from + i * stride;
+      float* const y = sums + i * step;
+      each_vector(
+          n, [&](auto part, int64_t j) HWY_ATTR { part.store(hn::Add(part.load(y + j), part.load(x + j)), y + j); });
+    }
+}
+
+void clamped_line(const float* x, int64_t n, float lo, float hi, float* y) {
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    part.store(hn::Min(hn::Max(part.load(x + i), hn::Set(part.d, lo)), hn::Set(part.d, hi)), y + i);
+  });
+}
+
+TransposeLineOps transpose_line_ops() { return {add_reaching_products, spread_products, clamped_line}; }
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+namespace {
+
+struct TransposeLinesKey {
+  FilterKey filter;
+  const GemmF32* gemm;
+  auto operator<=>(const TransposeLinesKey&) const = default;
+};
+
+class ConvTransposeLinesF32 final : public Kernel {
+ public:
+  static bool applies(const Spread& s) { return s.planar() && s.groups == 1 && s.reaching_lines() <= kMostLines; }
+  ConvTransposeLinesF32(const Spread& s, const KernelSpec& spec)
+      : s_(s),
+        gemm_(gemm_f32(spec.isa)),
+        act_(spec.attrs<ConvTransposeAttrs>().act),
+        ops_(SMELT_FOR_LEVEL(spec.isa, transpose_line_ops)()),
+        threads_(std::max(spec.threads, 1)),
+        has_bias_(spec.has(2)),
+        spreads_(s.c_out <= kFewChannels && s.dilation[2] == 1),
+        zeros_(static_cast<size_t>(s.c_out)) {
+    choose_blocks();
+    if (!spreads_) list_products();
+    packed_ = spec.packs.get(TransposeLinesKey{{s, *spec.constant(1), nullptr}, &gemm_},
+                             [&] { return pack(spec.constant(1)->read_once()); });
+  }
+  bool take_epilogue(const EpilogueF32& epilogue) override { return clamps(act_) && epilogue_.take(epilogue); }
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * slot_) * sizeof(float); }
+  Status run(KernelContext& ctx) const override {
+    auto* scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for the products of a transposed convolution");
+    const int64_t images = s_.batch * stretches_;
+    const int64_t parts = std::clamp<int64_t>(ceil_div(threads_, images), 1, s_.out[1]);
+    const int64_t units = images * parts, slots = std::min(threads_, units);
+    const Run r{ctx.input(0).data<float>(), ctx.output(0).data<float>(),
+                has_bias_ ? ctx.input(2).data<float>() : zeros_.data(), EpilogueRun(epilogue_, ctx)};
+    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot)
+        for (int64_t unit = units * slot / slots; unit < units * (slot + 1) / slots; ++unit) {
+          const int64_t part = unit % parts;
+          stretch(r, unit / parts, s_.out[1] * part / parts, s_.out[1] * (part + 1) / parts, scratch + slot * slot_);
+        }
+    });
+    return Ok();
+  }
+
+ private:
+  static constexpr int64_t kMostLines = 32, kFewChannels = 8;
+  struct Run {
+    const float* x;
+    float* y;
+    const float* bias;
+    EpilogueRun epilogue;
+  };
+  /// Inputs [first, last) along a dimension that reach outputs [begin, end).
+  struct Range {
+    int64_t first, last;
+  };
+  Range reaching(int d, int64_t begin, int64_t end) const {
+    const int64_t low = begin + s_.pad[d] - (s_.kernel[d] - 1) * s_.dilation[d], high = end - 1 + s_.pad[d];
+    const int64_t first = low <= 0 ? 0 : std::min(s_.in[d], ceil_div(low, s_.stride[d]));
+    return {first, high < 0 ? first : std::clamp(high / s_.stride[d] + 1, first, s_.in[d])};
+  }
+  /// The input pixels that are multiplied for a stretch: whole lines for the only one.
+  Range pixels_of(int64_t begin, int64_t end) const {
+    return stretches_ == 1 ? Range{0, s_.in[2]} : reaching(2, begin, end);
+  }
+  /// Stretches of output lines whose products stay in the level-2 cache, and blocks of input lines that are multiplied
+  /// at a time.
+  void choose_blocks() {
+    constexpr int64_t kFloats = 96 * 1024;
+    const int64_t a_pixel = s_.columns() * s_.reaching_lines() / std::max<int64_t>(1, s_.stride[2]);
+    const int64_t most = std::max(kSpreadRows * s_.stride[2], kFloats / std::max<int64_t>(1, a_pixel));
+    stretches_ = ceil_div(s_.out[2], most);
+    stretch_ = ceil_div(s_.out[2], stretches_);
+    if (stretches_ == 1) lines_ = std::max<int64_t>(1, std::min(s_.in[1], kSpreadRows / s_.in[2]));
+    blocks_ = ceil_div(s_.reaching_lines() - 1, lines_) + 1;
+    for (int64_t i = 0; i < stretches_; ++i) {
+      const Range of = pixels_of(i * stretch_, std::min(s_.out[2], (i + 1) * stretch_));
+      line_ = std::max(line_, (of.last - of.first) * s_.columns());
+    }
+    sums_at_ = round_up(blocks_ * lines_ * line_, 16) + 16;
+    // What the products reach and what is asked for.
+    const int64_t sums = (line_ / s_.columns() + 1) * s_.stride[2] + s_.kernel[2] + stretch_ + s_.pad[2];  // pixels
+    slot_ = sums_at_ + (spreads_ ? round_up(sums * s_.c_out, 16) : 0);
+  }
+  void list_products() {
+    for (int64_t x = 0; x < s_.out[2]; ++x) {
+      begin_.push_back(static_cast<int64_t>(at_.size()));
+      for (int64_t k = 0; k < s_.kernel[2]; ++k) {
+        const int64_t from = x + s_.pad[2] - k * s_.dilation[2];
+        if (from < 0 || from % s_.stride[2] != 0 || from / s_.stride[2] >= s_.in[2]) continue;
+        at_.push_back(from / s_.stride[2] * s_.columns() + k * s_.c_out);
+      }
+    }
+    begin_.push_back(static_cast<int64_t>(at_.size()));
+  }
+  Packed pack(const Tensor& weights) const {
+    const float* filter = weights.data<float>();
+    std::vector<float> ordered(static_cast<size_t>(s_.c_in * s_.columns()));
+    float* to = ordered.data();
+    for (int64_t i = 0; i < s_.c_in; ++i)
+      for (int64_t t = 0; t < s_.taps(); ++t)
+        for (int64_t o = 0; o < s_.c_out; ++o) *to++ = filter[s_.at(0, o, i, t)];
+    auto packed =
+        std::make_shared<AlignedBuffer>(static_cast<size_t>(gemm_.packed_size(s_.c_in, s_.columns())) * sizeof(float));
+    gemm_.pack(ordered.data(), s_.columns(), 1, s_.c_in, s_.columns(), nullptr, packed->data<float>());
+    return packed;
+  }
+  /// Lines [top, bottom) of a stretch of an output image.
+  void stretch(const Run& r, int64_t unit, int64_t top, int64_t bottom, float* products) const {
+    const int64_t image = unit / stretches_, begin = unit % stretches_ * stretch_;
+    const int64_t end = std::min(begin + stretch_, s_.out[2]);
+    const Range pixels = pixels_of(begin, end);
+    const Bounds bounds = activation_bounds(act_);
+    int64_t next = 0;  // the first block that is not multiplied yet
+    for (int64_t oy = top; oy < bottom; ++oy) {
+      const Range reach = reaching(1, oy, oy + 1);
+      next = std::max(next, reach.first / lines_);
+      for (; next * lines_ < reach.last; ++next) multiply(r.x, image, next, pixels, products);
+      const float* lines[kMostLines];
+      int64_t n = 0;
+      for (int64_t iy = reach.first; iy < reach.last; ++iy) {
+        const int64_t tap = oy + s_.pad[1] - iy * s_.stride[1];
+        if (tap % s_.dilation[1] != 0) continue;
+        lines[n++] = products + line_of(iy) * line_ + tap / s_.dilation[1] * s_.kernel[2] * s_.c_out;
+      }
+      float* const to = r.y + ((image * s_.out[1] + oy) * s_.out[2] + begin) * s_.c_out;
+      if (spreads_)
+        spread(r, lines, n, pixels, begin, end, products + sums_at_, to);
+      else
+        ops_.gather(
+            {lines, n, begin_.data(), at_.data(), pixels.first * s_.columns(), s_.c_out, r.bias, bounds.lo, bounds.hi},
+            begin, end, to);
+      apply_activation(act_, to, end - begin, s_.c_out, s_.c_out);
+      if (r.epilogue) r.epilogue(to, end - begin, s_.c_out, s_.c_out);
+    }
+  }
+  /// Output pixels [begin, end) of a line from the products of `pixels` in n lines.
+  void spread(const Run& r, const float* const* lines, int64_t n, const Range& pixels, int64_t begin, int64_t end,
+              float* sums, float* y) const {
+    const Bounds bounds = activation_bounds(act_);
+    const int64_t count = pixels.last - pixels.first, start = pixels.first * s_.stride[2] - s_.pad[2];
+    const int64_t first = std::min(start, begin), last = std::max(end, start + count * s_.stride[2] + s_.kernel[2]);
+    float* const sums_of = sums + (start - first) * s_.c_out;
+    for (int64_t i = 0; i < last - first; ++i) std::copy_n(r.bias, s_.c_out, sums + i * s_.c_out);
+    for (int64_t i = 0; i < n; ++i)
+      ops_.spread(lines[i], s_.columns(), count, s_.kernel[2] * s_.c_out, s_.stride[2] * s_.c_out, sums_of);
+    ops_.clamped(sums + (begin - first) * s_.c_out, (end - begin) * s_.c_out, bounds.lo, bounds.hi, y);
+  }
+  int64_t line_of(int64_t iy) const { return iy / lines_ % blocks_ * lines_ + iy % lines_; }
+  /// A block of input lines times the filter.
+  void multiply(const float* x, int64_t image, int64_t block, const Range& pixels, float* products) const {
+    constexpr float kInf = std::numeric_limits<float>::infinity();
+    const int64_t top = block * lines_, n = std::min(lines_, s_.in[1] - top) * (pixels.last - pixels.first);
+    if (n == 0) return;
+    gemm_.run(n, s_.columns(), s_.c_in, x + ((image * s_.in[1] + top) * s_.in[2] + pixels.first) * s_.c_in, s_.c_in,
+              packed_->data<float>(), 0, gemm_.panels(s_.columns()), products + line_of(top) * line_, s_.columns(),
+              nullptr, -kInf, kInf);
+  }
+
+  Spread s_;
+  const GemmF32& gemm_;
+  Activation act_;
+  EpilogueF32 epilogue_;
+  TransposeLineOps ops_;
+  int64_t threads_;
+  bool has_bias_, spreads_;
+  int64_t stretches_ = 1, stretch_ = 1;        ///< output pixels of a line at a time
+  int64_t lines_ = 1, blocks_ = 1;             ///< input lines of a block, blocks that are kept
+  int64_t line_ = 0, sums_at_ = 0, slot_ = 0;  ///< floats of a line's products; before its sums; of a thread
+  std::vector<int64_t> begin_, at_;            ///< as in ReachingProducts
+  std::vector<float> zeros_;
+  Packed packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv_transpose_lines(const Spread& s, const KernelSpec& spec) {
+  return ConvTransposeLinesF32::applies(s) ? std::make_unique<ConvTransposeLinesF32>(s, spec) : nullptr;
+}
+
+}  // namespace smelt
+#endif
