@@ -109,7 +109,26 @@ Status reference_ConvTranspose(KernelContext& ctx) {
                           [&]<class T>(const T* xs, const T* fs) { return convolve_transposed(ctx, g, a, xs, fs); });
 }
 
-Status infer_ConvInteger(InferContext& ctx) { return infer_as(ctx, DType::kI32); }
+Status infer_ConvInteger(InferContext& ctx) { return infer_as(ctx, ctx.input(1).quant ? DType::kF32 : DType::kI32); }
+
+namespace {
+
+/// ConvInteger of a quantized filter: accumulators, channels-last, times x's scale (input 3) and the filter's.
+Status rescale_integers(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, const uint32_t* accumulators) {
+  SMELT_ASSIGN(const float* const scale, optional_operand<float>(ctx, 3));
+  const std::vector<float>& scales = ctx.input(1).quant()->scales;
+  const auto of_channels = static_cast<int64_t>(scales.size());
+  if (!scale || ctx.input(3).elements() != 1 || (of_channels != 1 && of_channels != g.out_channels))
+    return InvalidInput("no scale of x, or ", of_channels, " scales for ", g.out_channels, " output channels");
+  const int64_t n = g.batch * g.window.out_positions() * g.out_channels;
+  SMELT_ASSIGN(float* const real, scratch_array<float>(ctx, n));
+  for (int64_t i = 0; i < n; ++i)
+    real[i] = static_cast<float>(static_cast<int32_t>(accumulators[i])) *
+              (scale[0] * scales[of_channels == 1 ? 0 : static_cast<size_t>(i % g.out_channels)]);
+  return store_image(ctx, real, g.batch, g.window.out_positions(), g.out_channels, a.layout, ctx.output(0));
+}
+
+}  // namespace
 
 Status reference_ConvInteger(KernelContext& ctx) {
   const auto& a = ctx.attrs<ConvAttrs>();
@@ -118,9 +137,15 @@ Status reference_ConvInteger(KernelContext& ctx) {
   SMELT_ASSIGN(uint32_t* const xs, operand_copy<uint32_t>(ctx, x));
   SMELT_ASSIGN(uint32_t* const fs, operand_copy<uint32_t>(ctx, filter));
   if (ctx.has(2)) SMELT_TRY(subtract_zero_points(ctx.input(2), xs, x.shape(), channel_dim(a.layout, x.rank())));
-  if (ctx.has(3))
-    SMELT_TRY(subtract_zero_points(ctx.input(3), fs, filter.shape(), filter_dims(a.filter, filter.rank()).output));
+  const int axis = filter_dims(a.filter, filter.rank()).output;
+  const QuantPtr& quant = filter.quant();
+  if (quant && !quant->zero_points.empty())
+    SMELT_TRY(subtract_zero_points(
+        Tensor::from<int32_t>(DType::kI32, Shape{static_cast<int64_t>(quant->zero_points.size())}, quant->zero_points),
+        fs, filter.shape(), axis));
+  if (!quant && ctx.has(3)) SMELT_TRY(subtract_zero_points(ctx.input(3), fs, filter.shape(), axis));
   SMELT_ASSIGN(uint32_t* const accumulators, convolve<uint32_t>(ctx, g, a, xs, fs));
+  if (quant) return rescale_integers(ctx, g, a, accumulators);
   const int64_t positions = g.window.out_positions();
   Tensor& y = ctx.output(0);
   if (a.layout == Layout::kChannelsFirst)

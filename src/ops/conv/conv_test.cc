@@ -269,6 +269,19 @@ TEST(ConvInteger, SubtractsZeroPoints) {
   expect_equal(y, {2, 3, 1 + 4, 2 + 6});
 }
 
+TEST(ConvInteger, RescalesByAQuantizedFilter) {
+  Tensor filter = tensor(DType::kI8, {2, 1, 2}, {1, 2, 3, 4});
+  filter.set_quant(per_axis({1, 2}, 0, {1, 2}));
+  const Tensor y = OpRunner(Op::kConvInteger, make_attrs<ConvAttrs>())
+                       .input(tensor(DType::kU8, {1, 1, 3}, {2, 3, 4}))
+                       .constant(filter)
+                       .constant(tensor(DType::kU8, {}, {1}))
+                       .input(floats({}, {0.5}))
+                       .run();
+  EXPECT_EQ(y.dtype(), DType::kF32);
+  expect_near(y, {1, 1.5, 5, 8});
+}
+
 TEST(ConvTranspose, ScattersEveryInput) {
   ConvTransposeAttrs a;
   a.filter = FilterLayout::kIOS;

@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "ops/common/quantized_pair.h"
+#include "ops/conv/conv.h"
+#include "ops/conv/conv_shape.h"
 #include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
@@ -19,15 +21,16 @@ bool is_one_number(const ValueType& t, DType dtype) {
   return t.dtype == dtype && !t.quant && t.is_static() && t.shape.elements() == 1 && t.shape.rank() <= 1;
 }
 
-/// The constant weights of a MatMulInteger with their scales as quantization parameters; kNoValue: not of that kind.
-ValueId quantized_weights(Pattern& in, const Node& product, const Tensor& scales) {
+/// The constant weights of a MatMulInteger or ConvInteger with their scales as quantization parameters; kNoValue: not
+/// of that kind. `axis`: the weights' dimension of the output channels.
+ValueId quantized_weights(Pattern& in, const Node& product, const Tensor& scales, int axis) {
   const Tensor* w = in.constant(product.inputs[1]);
-  if (!w || w->rank() != 2 || !is_8bit(w->dtype()) || w->quant()) return kNoValue;
-  const int64_t columns = w->shape()[1];
+  if (!w || axis >= w->rank() || !is_8bit(w->dtype()) || w->quant()) return kNoValue;
+  const int64_t columns = w->shape()[axis];
   const Tensor* zeros = product.inputs.size() > 3 ? in.constant(product.inputs[3]) : nullptr;
   if (product.inputs.size() > 3 && product.inputs[3] != kNoValue && !zeros) return kNoValue;
   const auto one_or_each = [&](const Tensor& t) {
-    return t.rank() <= 1 && (t.elements() == 1 || t.elements() == columns);
+    return t.elements() == 1 || (t.elements() == columns && t.shape().back() == columns);
   };
   if (scales.dtype() != DType::kF32 || !one_or_each(scales) || (zeros && !one_or_each(*zeros))) return kNoValue;
   auto quant = std::make_shared<Quantization>();
@@ -40,7 +43,7 @@ ValueId quantized_weights(Pattern& in, const Node& product, const Tensor& scales
   }
   if (count > 1) {
     quant->kind = Quantization::Kind::kPerAxis;
-    quant->axis = 1;
+    quant->axis = axis;
   }
   auto tensor = std::make_shared<Tensor>(*w);
   tensor->set_quant(quant);
@@ -67,7 +70,9 @@ std::optional<Node> rescaled_product(Pattern& in, const Node& n) {
       const Tensor* scales = in.constant(scale->inputs[j]);
       if (!scales || in.constant(scale->inputs[1 - j]) || !is_one_number(in.type(scale->inputs[1 - j]), DType::kF32))
         continue;
-      const ValueId w = quantized_weights(in, *product, *scales);
+      const Tensor* weights = in.constant(product->inputs[1]);
+      if (!weights || weights->rank() != 2 || scales->rank() > 1) continue;
+      const ValueId w = quantized_weights(in, *product, *scales, 1);
       if (w == kNoValue) continue;
       Node made = n;
       made.op = Op::kMatMul;
@@ -100,12 +105,45 @@ std::optional<Node> with_bias(const Pattern& in, const Node& n) {
   return std::nullopt;
 }
 
+/// Cast(ConvInteger(x, w, zero of x, zeros of w)) * (scale of x * scales of w), images channels-last, as ConvInteger of
+/// quantized filters.
+std::optional<Node> rescaled_convolution(Pattern& in, const Node& n) {
+  if (!in.binary(n.outputs[0], Binary::kMul)) return std::nullopt;
+  for (size_t i = 0; i < 2; ++i) {
+    const Node* cast = in.producer(n.inputs[i], Op::kCast);
+    const Node* scale = in.binary(n.inputs[1 - i], Binary::kMul);
+    const int k = cast && scale && in.has_one_use(n.inputs[i]) ? in.index_of_producer(cast->inputs[0]) : -1;
+    if (k < 0 || in.node(k).op != Op::kConvInteger || !in.has_one_use(cast->inputs[0])) continue;
+    const Node& conv = in.node(k);
+    const auto& a = static_cast<const ConvAttrs&>(*conv.attrs);
+    const Tensor* weights = in.constant(conv.inputs[1]);
+    const ValueType& y = in.type(conv.outputs[0]);
+    if (a.layout != Layout::kChannelsLast || !weights || !y.ranked) continue;
+    const int axis = filter_output_axis(a, weights->rank());
+    if (weights->dim(axis) != y.shape.back()) continue;
+    for (size_t j = 0; j < 2; ++j) {
+      const Tensor* scales = in.constant(scale->inputs[j]);
+      if (!scales || in.constant(scale->inputs[1 - j]) || !is_one_number(in.type(scale->inputs[1 - j]), DType::kF32))
+        continue;
+      const ValueId w = quantized_weights(in, conv, *scales, axis);
+      if (w == kNoValue) continue;
+      Node made = conv;
+      made.inputs = {conv.inputs[0], w, conv.inputs.size() > 2 ? conv.inputs[2] : kNoValue, scale->inputs[1 - j]};
+      made.outputs = n.outputs;
+      made.origin = "ConvInteger+Mul";
+      return made;
+    }
+  }
+  return std::nullopt;
+}
+
 bool fuse_integer_products(Graph& graph) {
   Pattern in(graph);
   bool changed = false;
   for (size_t k = 0; k < graph.nodes.size(); ++k) {
     auto made = rescaled_product(in, graph.nodes[k]);
     if (!made) made = with_bias(in, graph.nodes[k]);
+    if (!made) made = rescaled_convolution(in, graph.nodes[k]);
     if (!made) continue;
     in.replace(k, std::move(*made));
     changed = true;
@@ -115,7 +153,8 @@ bool fuse_integer_products(Graph& graph) {
 }
 
 bool has_integer_products(const Graph& g) {
-  return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Node& n) { return n.op == Op::kMatMulInteger; });
+  return std::any_of(g.nodes.begin(), g.nodes.end(),
+                     [](const Node& n) { return n.op == Op::kMatMulInteger || n.op == Op::kConvInteger; });
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "ops/conv/conv.h"
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
@@ -63,6 +64,47 @@ TEST(IntegerProducts, BecomeOneProductOfQuantizedRows) {
     std::vector<Op> ops;
     for (const Node& n : fused->graphs[0].nodes) ops.push_back(n.op);
     EXPECT_EQ(ops, (std::vector<Op>{Op::kDynamicQuantize, Op::kMatMul}));
+    test::expect_near(test::run_on_reference(fused, x), test::values(test::run_on_reference(module, x)), 1e-5, 1e-5);
+  }
+}
+
+/// ONNX Runtime's dynamic quantization of a convolution, after channels_last().
+std::shared_ptr<Module> convolution_of_integers(bool per_channel) {
+  auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const auto node = [&](Op op, AttrsPtr attrs, std::vector<ValueId> in, size_t outputs = 1) {
+    std::vector<ValueId> out(outputs);
+    for (ValueId& y : out) y = b.value("", {});
+    EXPECT_TRUE(b.node_to(op, std::move(attrs), in, out).ok());
+    return out;
+  };
+  ConvAttrs conv;
+  conv.layout = Layout::kChannelsLast;
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{1, 6, 8}));
+  const auto q = node(Op::kDynamicQuantize, make_attrs<DynamicQuantizeAttrs>(), {x}, 3);
+  const ValueId w = b.constant("w", test::random_tensor(DType::kU8, {5, 8, 3}, 0, 255, 2));
+  const ValueId zero = b.constant("z", test::random_tensor(DType::kU8, {}, 100, 150, 4));
+  const ValueId sums = node(Op::kConvInteger, make_attrs<ConvAttrs>(conv), {q[0], w, q[2], zero})[0];
+  const ValueId real = node(Op::kCast, make_attrs<CastAttrs>(DType::kF32), {sums})[0];
+  const Shape each = per_channel ? Shape{1, 1, 5} : Shape{};
+  const ValueId scales = b.constant("s", test::random_tensor(DType::kF32, each, 0.01, 0.02, 3));
+  const ValueId scale = node(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {q[1], scales})[0];
+  b.graph().outputs = {node(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {real, scale})[0]};
+  EXPECT_TRUE(verify(*module).ok());
+  return module;
+}
+
+TEST(IntegerProducts, ConvolutionsTakeScales) {
+  const Tensor x = test::random_tensor(DType::kF32, {1, 6, 8}, -2, 3, 1);
+  for (const bool per_channel : {false, true}) {
+    const auto module = convolution_of_integers(per_channel);
+    const auto fused = fuse_integer_products(module);
+    std::vector<Op> ops;
+    for (const Node& n : fused->graphs[0].nodes) ops.push_back(n.op);
+    EXPECT_EQ(ops, (std::vector<Op>{Op::kDynamicQuantize, Op::kConvInteger}));
     test::expect_near(test::run_on_reference(fused, x), test::values(test::run_on_reference(module, x)), 1e-5, 1e-5);
   }
 }

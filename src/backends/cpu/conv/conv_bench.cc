@@ -123,6 +123,15 @@ OpCase accumulator_case(const ConvSize& s) {
           {1}};
 }
 
+/// ConvInteger of a quantized filter: its accumulators become real numbers.
+OpCase rescaled_case(const ConvSize& s) {
+  OpCase c = accumulator_case(s);
+  c.label += "_rescaled";
+  c.inputs[1].set_quant(per_tensor(0.01f, 0));
+  c.inputs.push_back(random_tensor(DType::kF32, {}, 0.01, 0.02, 4));
+  return c;
+}
+
 OpCase transposed_case(DType dtype, bool dynamic_quant = false) {
   ConvTransposeAttrs a;
   a.dynamic_quant = dynamic_quant;
@@ -187,6 +196,7 @@ SMELT_BENCH_CASES(conv) {
     cases.add(dynamic_case(s), s.operations());
     cases.add(dynamic_filter_case(s), s.operations());
     cases.add(accumulator_case(s), s.operations());
+    cases.add(rescaled_case(s), s.operations());
   }
   cases.add(float_case(kTwoFilters, Layout::kChannelsLast, DType::kF32), kTwoFilters.operations());
   cases.add(integer_case(kTwoFilters, Layout::kChannelsLast, DType::kI8), kTwoFilters.operations());

@@ -32,18 +32,13 @@ struct ConvIntegerKey {
   auto operator<=>(const ConvIntegerKey&) const = default;
 };
 
-/// Of weights, one an output; scales where real numbers come out.
-struct WeightQuantParams {
-  std::vector<int32_t> zeros;
-  std::vector<float> scales;
-};
-
 /// Channels-last rows of patches times packed filters. The accumulators go out as they are, or rescaled by the params
 /// that an image of real numbers was quantized to.
 class ConvIntegerKernel final : public Kernel {
  public:
   enum class Images : uint8_t {
     kAccumulators,  ///< integers with one zero point at most, an operand; accumulators come out
+    kScaled,        ///< as kAccumulators, and one scale, an operand; float32 comes out
     kDynamic,       ///< the input carries a scale and zero point an image; float32 comes out
     kDynamicQuant,  ///< float32, quantized at run time; float32 comes out
   };
@@ -56,13 +51,12 @@ class ConvIntegerKernel final : public Kernel {
         chunks_(g, gemm_),
         quant_(dynamic_quant_ops(spec.isa)),
         threads_(std::max(spec.threads, 1)) {
-    if (real_) {
+    const bool operands = images == Images::kAccumulators || images == Images::kScaled;
+    if (!operands) {
       act_ = spec.attrs<ConvAttrs>().act;
       asymmetric_ = spec.attrs<ConvAttrs>().asymmetric_inputs;
-      has_bias_ = spec.has(2);
-    } else {
-      has_zero_ = spec.has(2);
     }
+    (operands ? has_zero_ : has_bias_) = spec.has(2);
     lda_ = gemm_.a_row_bytes(g.k());
     block_ = gemm_.block_rows(g.out_pixels(), g.k());
     if (threads_ > 1) {
@@ -75,7 +69,7 @@ class ConvIntegerKernel final : public Kernel {
     quantized_ = images == Images::kDynamicQuant ? padded_bytes(g.in_pixels() * g.all_in() + kPatchSlack) : 0;
     scales_at_ = padded_bytes(gemm_.packed_bytes(packed_depth(), g.c_out) * g.groups);
     column_sums_offset_ = scales_at_ + padded_bytes(g.all_out() * 4);
-    const void* zeros = !real_ && spec.has(3) ? spec.constant(3)->raw() : nullptr;
+    const void* zeros = images == Images::kAccumulators && spec.has(3) ? spec.constant(3)->raw() : nullptr;
     packed_ =
         spec.packs.get(ConvIntegerKey{{g, *spec.constant(1), nullptr}, &gemm_, zeros, chunks_.count(), real_}, [&] {
           const Tensor& filter = *spec.constant(1);
@@ -118,6 +112,7 @@ class ConvIntegerKernel final : public Kernel {
         x = ctx.input(0).data<uint8_t>() + image * size;
         if (images_ == Images::kDynamic)
           params = {ctx.input(0).quant()->scale(image), ctx.input(0).quant()->zero_point(image)};
+        if (images_ == Images::kScaled) params.scale = ctx.input(3).data<float>()[0];
         if (has_zero_) params.zero_point = static_cast<int32_t>(get_int(ctx.input(2), 0));
       }
       rows_of_image(ctx, x, params, image, scratch);
@@ -281,16 +276,6 @@ class ConvIntegerKernel final : public Kernel {
   Packed packed_;
 };
 
-/// One zero point, or one a channel, of at most 8 bits.
-bool zeros_of(const Tensor* t, int64_t channels, std::vector<int32_t>& zeros) {
-  zeros.assign(static_cast<size_t>(channels), 0);
-  if (!t) return true;
-  if (!is_8bit(t->dtype()) || (t->elements() != 1 && t->elements() != channels)) return false;
-  for (int64_t i = 0; i < channels; ++i)
-    zeros[static_cast<size_t>(i)] = static_cast<int32_t>(get_int(*t, t->elements() == 1 ? 0 : i));
-  return true;
-}
-
 /// Channels-last images and constant 8-bit filters that give float32; null where that does not fit.
 std::unique_ptr<Kernel> to_real(const KernelSpec& spec, ConvIntegerKernel::Images images) {
   const auto& attrs = spec.attrs<ConvAttrs>();
@@ -319,14 +304,35 @@ std::unique_ptr<Kernel> to_real(const KernelSpec& spec, ConvIntegerKernel::Image
   return to_real(spec, ConvIntegerKernel::Images::kDynamic);
 }
 
+[[gnu::cold]] std::optional<WeightQuantParams> integer_weight_params(const KernelSpec& spec, int64_t channels) {
+  WeightQuantParams params{std::vector<int32_t>(static_cast<size_t>(channels), 0), {}};
+  if (const QuantPtr& q = spec.inputs[1].quant) {
+    const int axis = filter_output_axis(spec.attrs<ConvAttrs>(), spec.inputs[1].shape.rank());
+    const auto pair = QuantizedPair::make(dynamically_quantized(spec.inputs[0]), spec.inputs[1], axis, channels);
+    if (!pair || !spec.has(3) || spec.inputs[3].dtype != DType::kF32 || spec.inputs[3].shape.elements() != 1)
+      return std::nullopt;
+    params.zeros = pair->w_zeros;
+    for (int64_t o = 0; o < channels; ++o) params.scales.push_back(q->scale(q->scales.size() == 1 ? 0 : o));
+    return params;
+  }
+  if (!spec.has(3)) return params;
+  const Tensor* zeros = spec.constant(3);
+  if (!zeros || !is_8bit(zeros->dtype()) || (zeros->elements() != 1 && zeros->elements() != channels))
+    return std::nullopt;
+  for (int64_t o = 0; o < channels; ++o)
+    params.zeros[static_cast<size_t>(o)] = static_cast<int32_t>(get_int(*zeros, zeros->elements() == 1 ? 0 : o));
+  return params;
+}
+
 [[gnu::cold]] std::unique_ptr<Kernel> make_integer_kernel(const KernelSpec& spec, const ConvShape& g) {
   if (spec.outputs[0].shape.elements() == 0) return nullptr;
   if (spec.has(2) && (spec.inputs[2].shape.elements() != 1 || spec.inputs[2].dtype != spec.inputs[0].dtype))
     return spec.refuse("input 0 has more than one zero point");
-  WeightQuantParams params;
-  if (!zeros_of(spec.constant(3), g.all_out(), params.zeros))
-    return spec.refuse("the zero points of input 1 are neither one nor one an output channel");
-  return std::make_unique<ConvIntegerKernel>(g, params, spec, ConvIntegerKernel::Images::kAccumulators);
+  const auto params = integer_weight_params(spec, g.all_out());
+  if (!params) return spec.refuse("zero points or scales are neither one nor one an output channel");
+  using Images = ConvIntegerKernel::Images;
+  return std::make_unique<ConvIntegerKernel>(g, *params, spec,
+                                             params->scales.empty() ? Images::kAccumulators : Images::kScaled);
 }
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_conv_integer(const KernelSpec& spec) {

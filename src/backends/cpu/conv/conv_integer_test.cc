@@ -130,6 +130,16 @@ TEST(ConvInteger, TypesAndZeroPoints) {
                  {1, 3}};
         c.threaded = true;
         check_on_cpu(c, r.groups == r.c_in ? "depthwise_integer" : "conv_integer");
+        std::vector<float> scales;
+        std::vector<int32_t> zeros;
+        for (int64_t i = 0; i < r.c_out; ++i) {
+          scales.push_back(0.001f * static_cast<float>(i % 7 + 1));
+          zeros.push_back(static_cast<int32_t>(i % 5));
+        }
+        c.inputs[1].set_quant(per_axis(scales, 0, zeros));
+        c.inputs[3] = random_tensor(DType::kF32, {}, 0.01, 0.02, 5);
+        c.constants = {1};
+        check_on_cpu(c, r.groups == r.c_in ? "depthwise_integer" : "conv_integer", {1e-4, 1e-5});
       }
 }
 

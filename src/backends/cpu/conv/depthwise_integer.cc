@@ -7,8 +7,10 @@
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
 
+#include "backends/cpu/conv/conv_integer.h"
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
 #include "ops/common/quantized_pair.h"
@@ -76,14 +78,15 @@ struct DepthwiseIntegerKey {
 };
 
 /// The accumulators go out as they are, or rescaled by the params that an image of real numbers was quantized to
-/// (dynamic_quant).
+/// (dynamic_quant) or by a scale that is an operand (ConvInteger of a quantized filter).
 class DepthwiseIntegerKernel final : public Kernel {
  public:
-  /// `zeros`: one a channel; `scales`: dynamic_quant, one a channel.
+  /// `zeros`: one a channel; `scales`: one a channel where real numbers come out.
   DepthwiseIntegerKernel(const ConvShape& g, const KernelSpec& spec, const std::vector<int32_t>& zeros,
                          std::vector<float> scales)
       : g_(g),
-        dynamic_quant_(!scales.empty()),
+        real_(!scales.empty()),
+        dynamic_quant_(spec.node.op == Op::kConv),
         is_signed_(dynamic_quant_ || spec.inputs[0].dtype == DType::kI8),
         has_third_(spec.has(2)),
         attrs_(spec.attrs<ConvAttrs>()),
@@ -102,37 +105,43 @@ class DepthwiseIntegerKernel final : public Kernel {
               zeros[zeros.size() == 1 ? 0 : static_cast<size_t>(c)];
       return packed;
     });
-    if (!dynamic_quant_) return;
-    quantized_ = padded_bytes(g.in_pixels() * g.all_in());
-    line_ = padded_bytes(g.out[2] * g.all_out() * 4);
+    if (dynamic_quant_) quantized_ = padded_bytes(g.in_pixels() * g.all_in());
+    if (real_) line_ = padded_bytes(g.out[2] * g.all_out() * 4);
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(quantized_ + threads_ * line_); }
+  bool take_epilogue(const EpilogueF32& epilogue) override {
+    return real_ && clamps(attrs_.act) && epilogue_.take(epilogue);
+  }
   Status run(KernelContext& ctx) const override {
     const int32_t zero = !dynamic_quant_ && has_third_ ? static_cast<int32_t>(get_int(ctx.input(2), 0)) : 0;
     uint8_t* scratch = nullptr;
-    if (dynamic_quant_) {
+    if (real_) {
       scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
       if (!scratch) return Error(ErrorCode::kLimit, "no memory for a depthwise convolution");
     }
     const int64_t size = g_.in_pixels() * g_.all_in(), line = g_.out[2] * g_.all_out();
     const int64_t slots = std::min(threads_, g_.out[1]);
+    const EpilogueRun epilogue(epilogue_, ctx);
     for (int64_t image = 0; image < g_.batch; ++image) {
       QuantParams params;
       if (dynamic_quant_)
         params = quant_.quantize_row(ctx.input(0).data<float>() + image * size, size, attrs_.asymmetric_inputs,
                                      reinterpret_cast<int8_t*>(scratch));
+      else if (real_)
+        params.scale = ctx.input(3).data<float>()[0];
+      const uint8_t* x = dynamic_quant_ ? scratch : ctx.input(0).data<uint8_t>() + image * size;
       ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
         for (int64_t slot = begin; slot < end; ++slot)
           for (int64_t oy = g_.out[1] * slot / slots; oy < g_.out[1] * (slot + 1) / slots; ++oy) {
             const int64_t at = (image * g_.out[1] + oy) * line;
-            if (!dynamic_quant_) {
-              row_(is_signed_, g_, ctx.input(0).data<uint8_t>() + image * size, zero, packed_->data<int32_t>(), stride_,
-                   oy, ctx.output(0).data<int32_t>() + at);
-              continue;
-            }
-            auto* acc = reinterpret_cast<int32_t*>(scratch + quantized_ + slot * line_);
-            row_(true, g_, scratch, params.zero_point, packed_->data<int32_t>(), stride_, oy, acc);
-            rescale(ctx, acc, params, ctx.output(0).data<float>() + at);
+            auto* acc = real_ ? reinterpret_cast<int32_t*>(scratch + quantized_ + slot * line_)
+                              : ctx.output(0).data<int32_t>() + at;
+            row_(is_signed_, g_, x, dynamic_quant_ ? params.zero_point : zero, packed_->data<int32_t>(), stride_, oy,
+                 acc);
+            if (!real_) continue;
+            float* const y = ctx.output(0).data<float>() + at;
+            rescale(ctx, acc, params, y);
+            if (epilogue) epilogue(y, g_.out[2], g_.all_out(), g_.all_out());
           }
       });
     }
@@ -145,7 +154,7 @@ class DepthwiseIntegerKernel final : public Kernel {
     const int64_t n = g_.all_out();
     const AccumulatorScales by{.column_sums = nullptr,
                                .scales = scales_.data(),
-                               .bias = has_third_ ? ctx.input(2).data<float>() : nullptr,
+                               .bias = dynamic_quant_ && has_third_ ? ctx.input(2).data<float>() : nullptr,
                                .lo = bounds.lo,
                                .hi = bounds.hi};
     quant_.rescale(by, acc, n, g_.out[2], &params, 0, n, y, n);
@@ -153,7 +162,8 @@ class DepthwiseIntegerKernel final : public Kernel {
   }
 
   ConvShape g_;
-  bool dynamic_quant_, is_signed_, has_third_;  ///< the third input: a bias (dynamic_quant) or x's zero point
+  bool real_, dynamic_quant_, is_signed_, has_third_;  ///< the third input: a bias (dynamic_quant) or x's zero point
+  EpilogueF32 epilogue_;
   ConvAttrs attrs_;
   int64_t stride_, threads_, quantized_ = 0, line_ = 0;
   std::vector<float> scales_;
@@ -172,14 +182,9 @@ bool depthwise_rows(const std::optional<ConvShape>& g, const KernelSpec& spec) {
   if (spec.has(2) && spec.inputs[2].shape.elements() != 1) return spec.refuse("input 0 has more than one zero point");
   const auto g = ConvShape::in_lines({spec.node, spec.inputs.first(2), spec.constants, spec.outputs});
   if (!depthwise_rows(g, spec)) return nullptr;
-  std::vector<int32_t> zeros{0};
-  if (spec.has(3)) {
-    const Tensor* t = spec.constant(3);
-    if (t->elements() != 1 && t->elements() != g->groups) return nullptr;
-    zeros.clear();
-    for (int64_t i = 0; i < t->elements(); ++i) zeros.push_back(static_cast<int32_t>(get_int(*t, i)));
-  }
-  return std::make_unique<DepthwiseIntegerKernel>(*g, spec, zeros, std::vector<float>{});
+  auto params = integer_weight_params(spec, g->all_out());
+  if (!params) return spec.refuse("zero points or scales are neither one nor one an output channel");
+  return std::make_unique<DepthwiseIntegerKernel>(*g, spec, params->zeros, std::move(params->scales));
 }
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_depthwise_dynamic_quant(const KernelSpec& spec) {
