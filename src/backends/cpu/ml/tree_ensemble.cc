@@ -29,6 +29,13 @@ struct TreeNode {
   }
 };
 
+/// A TreeNode of trees whose tests are all of one kind.
+struct UniformNode {
+  float split;
+  int32_t feature;
+  int32_t child[2];
+};
+
 /// Nodes of all trees in the order of a walk, and their roots.
 class FlatTrees {
  public:
@@ -41,10 +48,16 @@ class FlatTrees {
       if (root >= 0 && !t.add(a, root, features, place, why)) return std::nullopt;
       t.roots_.push_back(root < 0 ? root : place[static_cast<size_t>(root)]);
     }
+    t.simplify();
     return t;
   }
   const TreeNode* nodes() const { return nodes_.data(); }
   const std::vector<int32_t>& roots() const { return roots_; }
+  /// The nodes where all have the test uniform_test(), which is none for equality; else empty.
+  const std::vector<UniformNode>& uniform() const { return uniform_; }
+  TreeNode::Test uniform_test() const { return nodes_[0].test; }
+  /// Steps that every walk from a root takes before it comes to a leaf. Precondition: uniform() is not empty.
+  const std::vector<int32_t>& sure_steps() const { return sure_steps_; }
 
  private:
   static constexpr int32_t kUnseen = -1, kOpen = -2;
@@ -117,8 +130,22 @@ class FlatTrees {
     return n;
   }
 
+  void simplify() {
+    using Test = TreeNode::Test;
+    const auto differs = [&](const TreeNode& n) { return n.test != nodes_[0].test || n.test == Test::kEqual; };
+    if (nodes_.empty() || std::any_of(nodes_.begin(), nodes_.end(), differs)) return;
+    std::vector<int32_t> steps;  // of a node to its nearest leaf; children come before their parents
+    const auto steps_of = [&](int32_t at) { return at < 0 ? 0 : steps[static_cast<size_t>(at)]; };
+    for (const TreeNode& n : nodes_) {
+      uniform_.push_back({n.split, n.feature, {n.child[0], n.child[1]}});
+      steps.push_back(1 + std::min(steps_of(n.child[0]), steps_of(n.child[1])));
+    }
+    for (const int32_t root : roots_) sure_steps_.push_back(steps_of(root));
+  }
+
   std::vector<TreeNode> nodes_;
-  std::vector<int32_t> roots_;
+  std::vector<UniformNode> uniform_;
+  std::vector<int32_t> roots_, sure_steps_;
 };
 
 constexpr int64_t kWalks = 8;  ///< at a time
@@ -137,13 +164,40 @@ void walk(const TreeNode* nodes, const float* const* x, int64_t count, int32_t* 
   }
 }
 
+/// walk() of kWalks walks through nodes of one test, without branches that depend on the rows; no feature is NaN. The
+/// first `sure_steps` steps come to no leaf.
+template <bool kBelow>
+void walk_uniform(const UniformNode* nodes, const float* const* x, int32_t sure_steps, int32_t* at) {
+  const auto next = [&](const UniformNode& n, const float* row) {
+    const float v = row[n.feature];
+    return n.child[static_cast<int>(kBelow ? !(v < n.split) : !(v <= n.split))];
+  };
+  for (; sure_steps > 0; --sure_steps)
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < kWalks; ++i) at[i] = next(nodes[at[i]], x[i]);
+  for (bool more = true; more;) {
+    more = false;
+    for (int64_t i = 0; i < kWalks; ++i) {
+      const int32_t stepped = next(nodes[std::max(at[i], 0)], x[i]);
+      at[i] = at[i] < 0 ? at[i] : stepped;
+      more |= at[i] >= 0;
+    }
+  }
+}
+
 class TreeEnsembleF32 final : public Kernel {
  public:
   TreeEnsembleF32(const KernelSpec& spec, FlatTrees trees)
       : attrs_(spec.node.attrs),
         a_(static_cast<const Trees&>(*attrs_)),
         trees_(std::move(trees)),
-        rows_(ml::rows_of(spec.inputs[0].shape)) {}
+        rows_(ml::rows_of(spec.inputs[0].shape)) {
+    using Aggregate = Trees::Aggregate;
+    const auto leaves = static_cast<int32_t>(a_.leaf_begin.size()) - 1;
+    one_vote_ = a_.targets == 1 && (a_.aggregate == Aggregate::kSum || a_.aggregate == Aggregate::kAverage) &&
+                a_.vote_weight.size() == static_cast<size_t>(leaves);
+    for (int32_t i = 0; one_vote_ && i <= leaves; ++i) one_vote_ = a_.leaf_begin[static_cast<size_t>(i)] == i;
+  }
   size_t scratch_bytes() const override {
     return static_cast<size_t>(rows_.count * a_.targets) * (sizeof(double) + sizeof(char)) + TreeVotes::bytes(a_);
   }
@@ -179,10 +233,16 @@ class TreeEnsembleF32 final : public Kernel {
   void rows_of_trees(const float* x, int64_t row, double* score, char* has) const {
     const float* from[kWalks];
     for (int64_t i = 0; i < kWalks; ++i) from[i] = x + (row + i) * rows_.features;
-    for (const int32_t root : trees_.roots()) {
+    const bool uniform = !trees_.uniform().empty() && std::none_of(from[0], from[0] + kWalks * rows_.features,
+                                                                   [](float v) { return std::isnan(v); });
+    const bool below = uniform && trees_.uniform_test() == TreeNode::Test::kBelow;
+    for (size_t t = 0; t < trees_.roots().size(); ++t) {
       int32_t at[kWalks];
-      std::fill_n(at, kWalks, root);
-      walk(trees_.nodes(), from, kWalks, at);
+      std::fill_n(at, kWalks, trees_.roots()[t]);
+      if (uniform)
+        (below ? walk_uniform<true> : walk_uniform<false>)(trees_.uniform().data(), from, trees_.sure_steps()[t], at);
+      else
+        walk(trees_.nodes(), from, kWalks, at);
       for (int64_t i = 0; i < kWalks; ++i) add(~at[i], row + i, score, has);
     }
   }
@@ -200,6 +260,11 @@ class TreeEnsembleF32 final : public Kernel {
     }
   }
   void add(int32_t leaf, int64_t row, double* score, char* has) const {
+    if (one_vote_) {
+      score[row] += a_.vote_weight[static_cast<size_t>(leaf)];
+      has[row] = 1;
+      return;
+    }
     add_leaf_votes(a_, leaf, score + row * a_.targets, has + row * a_.targets);
   }
 
@@ -207,6 +272,7 @@ class TreeEnsembleF32 final : public Kernel {
   const Trees& a_;
   FlatTrees trees_;
   ml::Rows rows_;
+  bool one_vote_ = false;  ///< every leaf votes once, for the only target, and votes add up
 };
 
 }  // namespace

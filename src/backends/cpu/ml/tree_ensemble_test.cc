@@ -75,6 +75,30 @@ TEST(TreeEnsemble, RegressorsOfEveryModeAndAggregate) {
       }
 }
 
+// Trees of one test, by rows with and without missing features; one vote a leaf, or several.
+TEST(TreeEnsemble, OneTestInAllNodes) {
+  using Mode = Trees::Mode;
+  for (const Mode mode : {Mode::kLessEqual, Mode::kLess, Mode::kGreaterEqual, Mode::kGreater, Mode::kEqual})
+    for (const bool missing : {false, true})
+      for (const bool one_vote : {false, true}) {
+        Trees a = random_trees(13, 6, {mode}, 1);
+        if (one_vote) {
+          a.vote_target.assign(a.leaf_begin.size() - 1, 0);
+          a.vote_weight.resize(a.leaf_begin.size() - 1);
+          for (size_t i = 0; i < a.leaf_begin.size(); ++i) a.leaf_begin[i] = static_cast<int32_t>(i);
+        }
+        Tensor x = rows(29);
+        for (int64_t i = 0; !missing && i < x.elements(); ++i)
+          if (std::isnan(x.data<float>()[i])) x.data<float>()[i] = 0.25f;
+        OpCase c{Cat("mode ", static_cast<int>(mode), missing ? " missing" : "", one_vote ? " one vote" : ""),
+                 Op::kTreeEnsemble,
+                 make_attrs<Trees>(a),
+                 {x}};
+        c.threaded = true;
+        check_on_cpu(c, "tree_ensemble", 0);
+      }
+}
+
 TEST(TreeEnsemble, Classifiers) {
   for (const int64_t targets : {2, 4})
     for (const auto post : {PostTransform::kNone, PostTransform::kSoftmax, PostTransform::kLogistic}) {
