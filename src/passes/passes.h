@@ -96,9 +96,10 @@ void widen_float16(Graph& graph);
 /// A MatMul of int8 rows with a constant matrix of integers reads the integers, with scales and zero points as inputs.
 /// Returns the module itself if it has no such nodes.
 std::shared_ptr<const Module> dynamic_quantize(std::shared_ptr<const Module> module);
-/// For back-ends whose MatMul takes quantized rows with their scale and zero point: replaces MatMulInteger of rows
-/// quantized at run time, the Cast of its accumulators, the product with scales and the sum with a bias by one MatMul.
-/// Returns the module itself if it has no MatMulInteger.
+/// For back-ends whose MatMul takes quantized rows with their scale and zero point, and whose ConvInteger takes
+/// quantized filters: replaces MatMulInteger of rows quantized at run time, the Cast of its accumulators, the product
+/// with scales and the sum with a bias by one MatMul; ConvInteger of channels-last images, the Cast and the product by
+/// one ConvInteger. Returns the module itself if it has neither.
 std::shared_ptr<const Module> fuse_integer_products(std::shared_ptr<const Module> module);
 /// For back-ends that look results up: replaces what computes 8-bit results of one 8-bit value by several nodes, real
 /// ones between DequantizeLinear and QuantizeLinear included, or by a Binary, by a TableFind of its 256 results, which
