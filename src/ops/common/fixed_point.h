@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -19,10 +20,14 @@ struct FixedFactor {
 /// The nearest FixedFactor of a finite non-negative real factor.
 inline FixedFactor fixed_factor(double factor) {
   if (!(factor > 0) || !std::isfinite(factor)) return {};
+  constexpr int kFraction = 52;  // bits of a float64 without its leading one
+  const auto bits = std::bit_cast<uint64_t>(factor);
   FixedFactor f;
-  const double mantissa = std::frexp(factor, &f.shift);
-  int64_t fixed = std::llround(mantissa * 2147483648.0);
-  if (fixed == (int64_t{1} << 31)) {
+  f.shift = static_cast<int>(bits >> kFraction) - 1022;
+  if (f.shift < -32) return {};
+  constexpr uint64_t kOne = uint64_t{1} << kFraction;
+  uint64_t fixed = ((bits & (kOne - 1)) + kOne + (1u << 21)) >> 22;  // ties away from zero
+  if (fixed == uint64_t{1} << 31) {
     fixed /= 2;
     ++f.shift;
   }

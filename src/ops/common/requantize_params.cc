@@ -10,62 +10,61 @@ namespace {
 
 /// The integers from 0 to `most` for k with which (k + 1/2) / factor, `step` being half of 1 / factor, is within `near`
 /// of an integer: those integers, in order.
-std::vector<int64_t> integers_near_ties(double step, double near, int64_t most) {
+std::vector<int64_t> integers_near_ties(double step, double near, int64_t most, AnyBelow search) {
   const auto fixed = [](double v) { return static_cast<uint64_t>(v * 0x1p64); };  // of [0, 1), modulo 1
   const uint64_t part = fixed(step - std::floor(step)), margin = fixed(near);
-  // 16 at a time by their upper 32 bits, which are at most 2 * most + 1 too low, from the least int32 on.
-  using Lanes = int32_t __attribute__((vector_size(16)));
-  using Words = uint32_t __attribute__((vector_size(16)));
-  constexpr int64_t kBlock = 16;
-  const auto high = static_cast<uint32_t>(part >> 32), twice = 2 * high;
+  // Most factors have none. The upper 32 bits of the k-th product are at most 2k + 1 too low.
+  const auto high = static_cast<uint32_t>(part >> 32);
   const auto reach = static_cast<uint32_t>((margin >> 32) + 2 * static_cast<uint64_t>(most) + 3);
-  Words at = high + reach + 0x80000000u + Words{0, twice, 2 * twice, 3 * twice};
-  const Words stride = Words{} + 4 * twice;
-  const Lanes limit = Lanes{} + static_cast<int32_t>(2 * reach + 1 + 0x80000000u);
-  const auto next_are_near = [&] {
-    const Lanes is_near = reinterpret_cast<Lanes>(at) < limit;
-    at += stride;
-    return is_near;
-  };
   std::vector<int64_t> out;
-  for (int64_t begin = 0; begin <= most; begin += kBlock) {
-    const Lanes a = next_are_near(), b = next_are_near(), c = next_are_near(), d = next_are_near();
-    using TwoWords = int64_t __attribute__((vector_size(16)));
-    const auto any = reinterpret_cast<TwoWords>((a | b) | (c | d));
-    if ((any[0] | any[1]) == 0) continue;
-    for (int64_t k = begin; k <= std::min(most, begin + kBlock - 1); ++k)
-      if (part * static_cast<uint64_t>(2 * k + 1) + margin <= 2 * margin)
-        out.push_back(std::llrint(static_cast<double>(2 * k + 1) * step));
-  }
+  if (!search(high + reach, 2 * high, most + 1, 2 * reach + 1)) return out;
+  for (int64_t k = 0; k <= most; ++k)
+    if (part * static_cast<uint64_t>(2 * k + 1) + margin <= 2 * margin)
+      out.push_back(std::llrint(static_cast<double>(2 * k + 1) * step));
   return out;
 }
 
-/// A multiplier near that of `fixed` with which fixed point, ties up, gives every result of rescale_single() within
-/// [-most, most]. nullopt: none is known. The rules can differ only for the accumulator next to a tie, (k + 1/2) /
-/// factor.
-std::optional<int32_t> exact_multiplier(double factor, FixedFactor fixed, int64_t most) {
-  if (factor == 0) return 0;
-  // How near in accumulators: relative errors are at most 2.5 * 2^-30 of a multiplier and 2^-52 of float64.
-  const double near = static_cast<double>(most + 1) * 0x1p-28 / factor;
+/// The accumulators within [-most, most] rescaled for which a multiplier that is `error` of itself away from the factor
+/// may round to the other side than rescale_single(): those next to a tie, (k + 1/2) / factor. nullopt: too many.
+std::optional<std::vector<int64_t>> accumulators_at_risk(double factor, double error, int64_t most, AnyBelow search) {
+  constexpr double kFloat64 = 0x1p-50;  // of rescale_single() and of these computations
+  const double near = static_cast<double>(most + 1) * (error + kFloat64) / factor;
   if (!(near < 0.25)) return std::nullopt;
-  const std::vector<int64_t> at_risk = integers_near_ties(0.5 / factor, near, most);
+  return integers_near_ties(0.5 / factor, near, most, search);
+}
+
+/// A multiplier near that of `fixed` with which fixed point, ties up, gives every result of rescale_single() within
+/// [-most, most]. nullopt: none is known.
+std::optional<int32_t> exact_multiplier(double factor, FixedFactor fixed, int64_t most, AnyBelow search) {
+  if (factor == 0) return 0;
   const int total = 31 - fixed.shift;
-  // One more takes ties away from zero where the factor is a power of two.
-  for (const int64_t change : {0, 1, -1, 2, -2}) {
-    const int64_t multiplier = fixed.multiplier + change;
-    const auto agrees = [&](int64_t v) {
+  const auto agrees = [&](int64_t multiplier, const std::optional<std::vector<int64_t>>& at_risk) {
+    const auto same = [&](int64_t v) {
       return (v * multiplier + (int64_t{1} << (total - 1))) >> total == rescale_single(v, factor);
     };
-    if (multiplier <= INT32_MAX &&
-        std::all_of(at_risk.begin(), at_risk.end(), [&](int64_t v) { return agrees(v) && agrees(-v); }))
-      return static_cast<int32_t>(multiplier);
-  }
+    return at_risk && multiplier <= INT32_MAX &&
+           std::all_of(at_risk->begin(), at_risk->end(), [&](int64_t v) { return same(v) && same(-v); });
+  };
+  // The nearest multiplier mostly does, and few accumulators are at risk with it.
+  const double exact = factor * static_cast<double>(int64_t{1} << total);
+  const double error = std::abs(fixed.multiplier - exact) / exact;
+  if (agrees(fixed.multiplier, accumulators_at_risk(factor, error, most, search))) return fixed.multiplier;
+  // One more takes ties away from zero where the factor is a power of two.
+  const auto at_risk = accumulators_at_risk(factor, 2.5 * 0x1p-30, most, search);
+  for (const int64_t change : {1, -1, 2, -2})
+    if (agrees(fixed.multiplier + change, at_risk)) return static_cast<int32_t>(fixed.multiplier + change);
   return std::nullopt;
 }
 
 }  // namespace
 
-void RequantizeParams::prepare() {
+bool any_below(uint32_t first, uint32_t step, int64_t n, uint32_t limit) {
+  bool any = false;
+  for (int64_t i = 0; i < n; ++i, first += step) any |= first < limit;
+  return any;
+}
+
+void RequantizeParams::prepare(AnyBelow search) {
   steps = Steps::kAll;
   if (rounding == Rounding::kFloatHalfEven) {
     const float limit = static_cast<float>(1 << 29) / static_cast<float>(std::max<int64_t>(reach, 1));
@@ -84,7 +83,7 @@ void RequantizeParams::prepare() {
         multipliers[c] = multipliers[c - 1];
         continue;
       }
-      const auto multiplier = exact_multiplier(double_factors[c], {multipliers[c], -shifts[c]}, most);
+      const auto multiplier = exact_multiplier(double_factors[c], {multipliers[c], -shifts[c]}, most, search);
       if (!multiplier) return;
       multipliers[c] = *multiplier;
     }
@@ -112,8 +111,8 @@ int64_t largest_accumulator(const ValueType& w, int64_t channels, const std::vec
 
 }  // namespace
 
-std::optional<RequantizeParams> RequantizeParams::make(const NodeSpec& spec, int64_t channels,
-                                                       const RescaleRule& rule) {
+std::optional<RequantizeParams> RequantizeParams::make(const NodeSpec& spec, int64_t channels, const RescaleRule& rule,
+                                                       AnyBelow search) {
   const DType out = spec.outputs[0].dtype;
   if (out != DType::kI8 && out != DType::kU8) return std::nullopt;
   const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
@@ -130,25 +129,30 @@ std::optional<RequantizeParams> RequantizeParams::make(const NodeSpec& spec, int
   r.high = static_cast<int32_t>(made->high());
   if (std::abs(made->zero()) > (1 << 20)) return std::nullopt;
   const size_t padded = static_cast<size_t>(channels) + 64;
-  r.factors.resize(padded);
-  r.double_factors.resize(padded);
-  r.multipliers.resize(padded);
-  r.shifts.resize(padded);
+  const bool is_fixed = rule.rounding != Rounding::kFloatHalfEven,
+             is_double = rule.rounding == Rounding::kDoubleHalfAway;
+  if (!is_fixed) r.factors.resize(padded);
+  if (is_double) r.double_factors.resize(padded);
+  if (is_fixed) r.multipliers.resize(padded);
+  if (is_fixed) r.shifts.resize(padded);
   r.bias.resize(static_cast<size_t>(channels));
   const size_t factors = made->factors().size();
   for (size_t c = 0, i = 0; c < static_cast<size_t>(channels); ++c, i = i + 1 == factors ? 0 : i + 1) {
     const float factor = made->factors()[i];
     const FixedFactor fixed = made->fixed()[i];
     if (!std::isfinite(factor) || (rule.rounding == Rounding::kFixedDouble && fixed.shift < -31)) return std::nullopt;
-    r.factors[c] = factor;
-    r.double_factors[c] = made->double_factors()[i];
-    r.multipliers[c] = fixed.multiplier;
-    r.shifts[c] = -fixed.shift;
+    if (is_double) r.double_factors[c] = made->double_factors()[i];
+    if (is_fixed) {
+      r.multipliers[c] = fixed.multiplier;
+      r.shifts[c] = -fixed.shift;
+    } else {
+      r.factors[c] = factor;
+    }
     const auto& b = made->bias();
     r.bias[c] = b.empty() ? 0 : static_cast<int32_t>(b[b.size() == 1 ? 0 : c]);
   }
   r.reach = largest_accumulator(spec.inputs[1], channels, r.bias);
-  r.prepare();
+  r.prepare(search);
   return r;
 }
 

@@ -9,13 +9,19 @@
 
 namespace smelt {
 
+/// True if one of the numbers first + i * step modulo 2^32, i from 0 up to n rounded up to some whole vectors, is below
+/// `limit`. Back-ends have faster ones than any_below().
+using AnyBelow = bool (*)(uint32_t first, uint32_t step, int64_t n, uint32_t limit);
+bool any_below(uint32_t first, uint32_t step, int64_t n, uint32_t limit);
+
 /// The requantization of a back-end's kernel as plain arrays: int32 accumulators become 8-bit quantized integers,
 /// channel by channel, as clamp(rescale(accumulator + bias) + zero, low, high). It covers the common case alone and
 /// equals Requantizer (ops/common/requantizer.h) bit by bit; Requantizer is the reference for every case.
 struct RequantizeParams {
   Rounding rounding = Rounding::kFloatHalfEven;
-  std::vector<float> factors;          ///< one a channel, then zeros up to whole vectors, as in the next three
-  std::vector<double> double_factors;  ///< kDoubleHalfAway with Steps::kAll
+  // One a channel, then zeros up to whole vectors; empty where the rule has no use for them.
+  std::vector<float> factors;          ///< kFloatHalfEven
+  std::vector<double> double_factors;  ///< kDoubleHalfAway; used with Steps::kAll alone
   std::vector<int32_t> multipliers;    ///< other rules in fixed point
   std::vector<int32_t> shifts;         ///< to the right; negative: to the left, with Steps::kAll alone
   int32_t zero = 0, low = 0, high = 0;
@@ -35,11 +41,12 @@ struct RequantizeParams {
 
   /// Sets `steps` and `offsets` from the other fields. kDoubleHalfAway: `multipliers`, too, to such that fixed point
   /// gives the results of float64; where there are none, `steps` is kAll.
-  void prepare();
+  void prepare(AnyBelow search = any_below);
 
   /// Parameters of a Conv or MatMul node of quantized operands with `channels` output channels. nullopt: the output is
   /// not 8-bit, or the rescaling is not of this form; the reference kernel then runs the node.
-  static std::optional<RequantizeParams> make(const NodeSpec& spec, int64_t channels, const RescaleRule& rule);
+  static std::optional<RequantizeParams> make(const NodeSpec& spec, int64_t channels, const RescaleRule& rule,
+                                              AnyBelow search = any_below);
 };
 
 }  // namespace smelt

@@ -186,7 +186,7 @@ class ConvI8 final : public Kernel {
   const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, g->all_out());
   if (!q) return nullptr;
-  auto requantize_params = RequantizeParams::make(spec, g->all_out(), attrs.rescale_rule());
+  auto requantize_params = smelt::requantize_params(spec, g->all_out(), attrs.rescale_rule());
   if (!requantize_params) return nullptr;
   return std::make_unique<ConvI8>(*g, *q, std::move(*requantize_params), spec);
 }

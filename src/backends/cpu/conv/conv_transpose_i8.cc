@@ -368,7 +368,7 @@ std::unique_ptr<Kernel> make_integer_transposed(const KernelSpec& spec, const Sp
   const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, s->all_out());
   if (!q) return nullptr;
-  auto requantize_params = RequantizeParams::make(spec, s->all_out(), attrs.rescale_rule());
+  auto requantize_params = smelt::requantize_params(spec, s->all_out(), attrs.rescale_rule());
   if (!requantize_params) return nullptr;
   return make_integer_transposed(spec, *s, *q, std::move(requantize_params));
 }

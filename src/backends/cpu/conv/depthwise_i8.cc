@@ -250,7 +250,7 @@ class DepthwiseI8 final : public Kernel {
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1],
                                      filter_output_axis(attrs, spec.inputs[1].shape.rank()), g->groups);
   if (!q) return nullptr;
-  auto requantize_params = RequantizeParams::make(spec, g->groups, attrs.rescale_rule());
+  auto requantize_params = smelt::requantize_params(spec, g->groups, attrs.rescale_rule());
   if (!requantize_params) return nullptr;
   return std::make_unique<DepthwiseI8>(*g, *q, std::move(*requantize_params), *level, spec);
 }

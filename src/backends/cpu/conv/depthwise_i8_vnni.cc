@@ -213,7 +213,7 @@ class DepthwiseVnni final : public Kernel {
   if (!q || std::any_of(q->w_zeros.begin(), q->w_zeros.end(), [](int32_t z) { return z != 0; }))
     return spec.refuse("the filter has zero points");
   if (!DepthwiseVnni::line_buffer(*g, *q).small()) return nullptr;
-  const auto requantize_params = RequantizeParams::make(spec, g->groups, attrs.rescale_rule());
+  const auto requantize_params = smelt::requantize_params(spec, g->groups, attrs.rescale_rule());
   if (!requantize_params || requantize_params->steps == RequantizeParams::Steps::kAll ||
       requantize_params->rounding == Rounding::kDoubleHalfAway)
     return nullptr;

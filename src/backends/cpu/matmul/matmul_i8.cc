@@ -312,7 +312,7 @@ class MatMulI8 final : public Kernel {
   if (!s || spec.inputs[1].shape.rank() != 2 || (spec.has(2) && !s->is_row(spec.inputs[2].shape))) return nullptr;
   const int axis = attrs.transpose_b ? 0 : 1;
   if (!QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, s->n)) return nullptr;
-  auto requantize_params = RequantizeParams::make(spec, s->n, attrs.rescale_rule());
+  auto requantize_params = smelt::requantize_params(spec, s->n, attrs.rescale_rule());
   if (!requantize_params) return nullptr;
   const auto weights = QuantizedWeights::make(*spec.constant(1), *s);
   if (!weights || weights->blocks() != 1) return nullptr;

@@ -122,7 +122,7 @@ class MatMulI8Dynamic final : public Kernel {
   if (!w || w->scales.size() != 1) return nullptr;
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], -1, s->n);
   if (!q) return nullptr;
-  auto requantize_params = RequantizeParams::make(spec, s->n, attrs.rescale_rule());
+  auto requantize_params = smelt::requantize_params(spec, s->n, attrs.rescale_rule());
   if (!requantize_params) return nullptr;
   return std::make_unique<MatMulI8Dynamic>(*s, *q, std::move(*requantize_params), spec);
 }

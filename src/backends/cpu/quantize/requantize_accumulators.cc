@@ -264,11 +264,38 @@ RequantizeAccumulators choose(const RequantizeParams& r) {
   return choose_steps<Rounding::kFloatHalfEven>(r);
 }
 
+bool any_below(uint32_t first, uint32_t step, int64_t n, uint32_t limit) {
+  const hn::ScalableTag<uint32_t> d;
+  const auto lanes = static_cast<uint32_t>(hn::Lanes(d));
+  // The vectors of x86 compare signed numbers.
+  const auto as_signed = [&](hn::Vec<decltype(d)> v) HWY_ATTR { return hn::BitCast(DI(), v); };
+  constexpr uint32_t kLeast = 0x80000000u;
+  auto a = hn::Add(hn::Mul(hn::Iota(d, 0), hn::Set(d, step)), hn::Set(d, first + kLeast));
+  auto b = hn::Add(a, hn::Set(d, lanes * step));
+  const auto stride = hn::Set(d, 2 * lanes * step);
+  const VI bound = as_signed(hn::Set(d, limit + kLeast));
+  auto near = hn::FirstN(DI(), 0);
+  for (int64_t i = 0; i < n; i += 2 * lanes) {
+    near = hn::Or(near, hn::Or(hn::Lt(as_signed(a), bound), hn::Lt(as_signed(b), bound)));
+    a = hn::Add(a, stride);
+    b = hn::Add(b, stride);
+  }
+  return !hn::AllFalse(DI(), near);
+}
+
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace smelt {
+
+AnyBelow any_below_for(Isa isa) { return SMELT_FOR_LEVEL(isa, any_below); }
+
+std::optional<RequantizeParams> requantize_params(const KernelSpec& spec, int64_t channels, const RescaleRule& rule) {
+  auto made = RequantizeParams::make(spec, channels, rule, any_below_for(spec.isa));
+  if (made && made->steps != RequantizeParams::Steps::kAll) made->double_factors = {};
+  return made;
+}
 
 RequantizeAccumulators requantize_accumulators(Isa isa, const RequantizeParams& r) {
   return SMELT_FOR_LEVEL(isa, choose)(r);

@@ -28,14 +28,16 @@ Result<Binding> QuantizedGemm::table(KernelRecorder& r) const {
   std::vector<int32_t> rows;
   rows.reserve(requantize.bias.size() * 4);
   for (size_t c = 0; c < requantize.bias.size(); ++c) {
-    int32_t factor = requantize.multipliers[c], shift = requantize.shifts[c];
+    int32_t factor = 0, shift = 0;
     if (requantize.rounding == Rounding::kFloatHalfEven) {
       factor = std::bit_cast<int32_t>(requantize.factors[c]);
-      shift = 0;
     } else if (requantize.rounding == Rounding::kDoubleHalfAway) {
       const Float64Factor f = Float64Factor::of(requantize.double_factors[c]);
       factor = static_cast<int32_t>(f.high);
       shift = static_cast<int32_t>(f.low_and_shift);
+    } else {
+      factor = requantize.multipliers[c];
+      shift = requantize.shifts[c];
     }
     rows.insert(rows.end(), {requantize.bias[c], factor, shift, signed_weight(pair.w_zeros[c])});
   }
