@@ -1,7 +1,5 @@
 #include "formats/common/flatbuffer_enums.h"
 
-#include <utility>
-
 #include "base/error.h"
 
 namespace smelt {
@@ -11,17 +9,6 @@ using flatbuffers::Table;
 using reflection::BaseType;
 
 bool is_scalar(BaseType type) { return type > BaseType::UType && type < BaseType::Float; }
-
-/// The objects that a field holds, -1 for a type of a union that is none; empty: it holds no tables.
-std::vector<int> held_objects(const reflection::Schema& schema, const reflection::Type& type) {
-  if (type.base_type() == BaseType::Obj || (type.base_type() == BaseType::Vector && type.element() == BaseType::Obj))
-    return {type.index()};
-  std::vector<int> out;
-  if (type.base_type() == BaseType::Union)
-    for (const auto* member : *schema.enums()->Get(static_cast<uint32_t>(type.index()))->values())
-      out.push_back(member->union_type() ? member->union_type()->index() : -1);
-  return out;
-}
 
 int64_t integer(BaseType type, const uint8_t* at) {
   switch (type) {
@@ -51,28 +38,31 @@ bool has_enumerators(const reflection::Type& type) {
 }  // namespace
 
 SchemaEnums::SchemaEnums(const uint8_t* schema, const char* root)
-    : schema_(*reflection::GetSchema(schema)), objects_(schema_.objects()->size()) {
-  // Fields are added until none is left that holds an object with enumerators.
-  size_t before = 0, now = 1;
-  while (now != before) {
-    before = std::exchange(now, 1);
-    for (uint32_t o = 0; o < schema_.objects()->size(); ++o) {
-      const auto& object = *schema_.objects()->Get(o);
-      if (object.name()->str() == root) root_ = static_cast<int>(o);
-      std::vector<Field> fields;
-      for (const reflection::Field* f : *object.fields()) {
-        Field field{f, held_objects(schema_, *f->type())};
-        size_t found = has_enumerators(*f->type()) ? 1 : 0;
-        for (int& member : field.members) {
-          if (member >= 0 && objects_[static_cast<size_t>(member)].empty()) member = -1;
-          found += member >= 0 ? 1 : 0;
-        }
-        if (found > 0 && !object.is_struct()) fields.push_back(std::move(field));
-        now += found;
-      }
-      objects_[o] = std::move(fields);
+    : schema_(*reflection::GetSchema(schema)), objects_(std::make_unique<Object[]>(schema_.objects()->size())) {
+  for (uint32_t o = 0; o < schema_.objects()->size(); ++o)
+    if (schema_.objects()->Get(o)->name()->string_view() == root) root_ = static_cast<int>(o);
+}
+
+int SchemaEnums::table_object(int object) const {
+  return object >= 0 && !schema_.objects()->Get(static_cast<uint32_t>(object))->is_struct() ? object : kNothing;
+}
+
+int SchemaEnums::held(const reflection::Type& type) const {
+  if (type.base_type() == BaseType::Union) return kUnion;
+  const bool tables = type.base_type() == BaseType::Vector && type.element() == BaseType::Obj;
+  return type.base_type() == BaseType::Obj || tables ? table_object(type.index()) : kNothing;
+}
+
+const std::vector<SchemaEnums::Field>& SchemaEnums::fields(int object) const {
+  Object& o = objects_[static_cast<size_t>(object)];
+  std::call_once(o.once, [&] {
+    o.fields.clear();  // of an attempt that found no memory
+    for (const reflection::Field* f : *schema_.objects()->Get(static_cast<uint32_t>(object))->fields()) {
+      const int holds = held(*f->type());
+      if (holds != kNothing || has_enumerators(*f->type())) o.fields.push_back({f, holds});
     }
-  }
+  });
+  return o.fields;
 }
 
 Status SchemaEnums::check(const Table& table) const {
@@ -86,23 +76,22 @@ Status SchemaEnums::check_scalar(const reflection::Field& field, BaseType type, 
 }
 
 Status SchemaEnums::check(const Table& table, int object) const {
-  for (const auto& [field, members] : objects_[static_cast<size_t>(object)]) {
+  for (const auto& [field, holds] : fields(object)) {
     if (!table.CheckField(field->offset())) continue;
     const reflection::Type& type = *field->type();
     if (is_scalar(type.base_type())) {
       SMELT_TRY(check_scalar(*field, type.base_type(), table.GetAddressOf(field->offset())));
-    } else if (type.base_type() == BaseType::Union) {
-      // The field before a union's says which type it has; the schema's values are in order.
+    } else if (holds == kUnion) {
+      // The field before a union's says which type it has.
       const auto number = table.GetField<uint8_t>(static_cast<uint16_t>(field->offset() - sizeof(uint16_t)), 0);
-      const auto& values = *schema_.enums()->Get(static_cast<uint32_t>(type.index()))->values();
-      for (uint32_t i = 0; i < values.size(); ++i)
-        if (values.Get(i)->value() == number && members[i] >= 0)
-          SMELT_TRY(check(*table.GetPointer<const Table*>(field->offset()), members[i]));
+      const auto* value = schema_.enums()->Get(static_cast<uint32_t>(type.index()))->values()->LookupByKey(number);
+      const int member = value && value->union_type() ? table_object(value->union_type()->index()) : kNothing;
+      if (member >= 0) SMELT_TRY(check(*table.GetPointer<const Table*>(field->offset()), member));
     } else if (type.base_type() == BaseType::Obj) {
-      SMELT_TRY(check(*table.GetPointer<const Table*>(field->offset()), members[0]));
-    } else if (!members.empty()) {
+      SMELT_TRY(check(*table.GetPointer<const Table*>(field->offset()), holds));
+    } else if (holds >= 0) {
       const auto* tables = table.GetPointer<const flatbuffers::Vector<flatbuffers::Offset<Table>>*>(field->offset());
-      for (const Table* t : *tables) SMELT_TRY(check(*t, members[0]));
+      for (const Table* t : *tables) SMELT_TRY(check(*t, holds));
     } else {
       const auto* scalars = table.GetPointer<const flatbuffers::VectorOfAny*>(field->offset());
       const size_t size = flatbuffers::GetTypeSize(type.element());

@@ -2,7 +2,8 @@
 
 #include <flatbuffers/reflection.h>
 
-#include <string>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "smelt/result.h"
@@ -23,13 +24,23 @@ class SchemaEnums {
  private:
   struct Field {
     const reflection::Field* field;
-    std::vector<int> members;  ///< objects that it holds: one, or one a type of the union; -1: without enumerators
+    int holds;  ///< the object that it holds, or each of its elements; kUnion, kNothing
   };
+  static constexpr int kNothing = -1, kUnion = -2;
+  /// What is looked at in a table; found when the first one is checked.
+  struct Object {
+    std::once_flag once;
+    std::vector<Field> fields;  ///< with enumerators, or that hold tables
+  };
+  const std::vector<Field>& fields(int object) const;
+  /// The object of a type, kUnion or kNothing.
+  int held(const reflection::Type& type) const;
+  int table_object(int object) const;
   Status check(const flatbuffers::Table& table, int object) const;
   Status check_scalar(const reflection::Field& field, reflection::BaseType type, const uint8_t* at) const;
 
   const reflection::Schema& schema_;
-  std::vector<std::vector<Field>> objects_;  ///< fields with enumerators of each object of the schema
+  std::unique_ptr<Object[]> objects_;  ///< one for each of the schema's
   int root_ = -1;
 };
 

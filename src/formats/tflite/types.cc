@@ -142,11 +142,11 @@ Result<QuantPtr> read_quantization(SubgraphReader& subgraph, const tfl::Tensor& 
   q->scales.assign(p->scale()->begin(), p->scale()->end());
   for (const float s : q->scales)
     if (!(s > 0 && std::isfinite(s))) SMELT_TRY(check_scale(subgraph, s, matters));
-  q->zero_points.reserve(zeros);
+  q->zero_points.resize(zeros);
   for (uint32_t i = 0; i < zeros; ++i) {
     const int64_t z = p->zero_point()->Get(i);
     if (z != 0 && matters) SMELT_TRY(check_zero_point(subgraph, z, dtype));
-    q->zero_points.push_back(static_cast<int32_t>(z));
+    q->zero_points[i] = static_cast<int32_t>(z);
   }
   if (count > 1) {
     q->kind = Quantization::Kind::kPerAxis;
