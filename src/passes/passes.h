@@ -103,7 +103,7 @@ std::shared_ptr<const Module> dynamic_quantize(std::shared_ptr<const Module> mod
 std::shared_ptr<const Module> fuse_integer_products(std::shared_ptr<const Module> module);
 /// For back-ends that look results up: replaces what computes 8-bit results of one 8-bit value by several nodes, real
 /// ones between DequantizeLinear and QuantizeLinear included, or by a Binary, by a TableFind of its 256 results, which
-/// the reference kernels give. Returns the module itself if it has no 8-bit values.
+/// the reference kernels give. Returns the module itself if it has no such functions.
 std::shared_ptr<const Module> tabulate_byte_functions(std::shared_ptr<const Module> module);
 
 /// For back-ends whose products take rows and images with a scale each: where several products quantize one float32

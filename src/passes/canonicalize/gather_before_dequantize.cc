@@ -26,19 +26,26 @@ bool dequantizes_constant(const Graph& g, const Node& n) {
 }  // namespace
 
 void gather_before_dequantize(Graph& graph) {
-  std::vector<int> producer(graph.values.size(), -1);
+  std::vector<int> producer(graph.values.size(), -1);  // of what dequantizes_constant()
+  const auto producer_of_data = [&](const Node& n) {
+    const ValueId x = n.op == Op::kGather && n.inputs.size() == 2 ? n.inputs[0] : kNoValue;
+    return x == kNoValue ? -1 : producer[static_cast<size_t>(x)];
+  };
+  bool any = false;
+  for (size_t k = 0; k < graph.nodes.size(); ++k) {
+    const Node& n = graph.nodes[k];
+    any = any || producer_of_data(n) >= 0;
+    if (dequantizes_constant(graph, n)) producer[static_cast<size_t>(n.outputs[0])] = static_cast<int>(k);
+  }
+  if (!any) return;
   std::vector<Node> nodes;
-  bool changed = false;
   for (const Node& node : graph.nodes) {
-    const ValueId x = node.op == Op::kGather && node.inputs.size() == 2 ? node.inputs[0] : kNoValue;
-    const int from = x == kNoValue ? -1 : producer[static_cast<size_t>(x)];
+    const int from = producer_of_data(node);
     if (from < 0) {
-      if (dequantizes_constant(graph, node))
-        producer[static_cast<size_t>(node.outputs[0])] = static_cast<int>(nodes.size());
       nodes.push_back(node);
       continue;
     }
-    Node gather = node, dequantize = nodes[static_cast<size_t>(from)];
+    Node gather = node, dequantize = graph.nodes[static_cast<size_t>(from)];
     Value integers;
     integers.type = graph.value(node.outputs[0]).type;
     integers.type.dtype = graph.value(dequantize.inputs[0]).type.dtype;
@@ -48,9 +55,7 @@ void gather_before_dequantize(Graph& graph) {
     dequantize.outputs = node.outputs;
     nodes.push_back(std::move(gather));
     nodes.push_back(std::move(dequantize));
-    changed = true;
   }
-  if (!changed) return;
   graph.nodes = std::move(nodes);
   remove_dead_nodes(graph);
 }

@@ -47,21 +47,26 @@ Tensor all_bytes(const ValueType& type) {
 
 class ByteTabulator {
  public:
-  explicit ByteTabulator(Graph& g) : g_(g), functions_(g.values.size()) {}
-  void run() {
-    bool changed = false;
+  explicit ByteTabulator(const Graph& g) : g_(g), functions_(g.values.size()) {}
+  /// Makes the tables. False: the graph needs none.
+  bool find() {
     for (size_t k = 0; k < g_.nodes.size(); ++k) {
       auto f = function(k);
       if (!f) continue;
       const bool by_table = is_byte(g_.value(g_.nodes[k].outputs[0]).type) && g_.nodes[k].op != Op::kBitCast;
       if (by_table && (f->nodes > 1 || g_.nodes[k].op == Op::kBinary)) {
         if (!compute(*f)) continue;
-        g_.nodes[k] = table(g_.nodes[k], *f);
-        changed = true;
+        tables_.emplace_back(k, table(g_.nodes[k], *f));
       }
       functions_[static_cast<size_t>(g_.nodes[k].outputs[0])] = std::move(*f);
     }
-    if (changed) remove_dead_nodes(g_);
+    return !tables_.empty();
+  }
+  /// Puts the tables into a copy of the graph.
+  void apply(Graph& copy) {
+    for (Value& v : constants_) copy.add_value(std::move(v));
+    for (auto& [k, node] : tables_) copy.nodes[k] = std::move(node);
+    if (!tables_.empty()) remove_dead_nodes(copy);
   }
 
  private:
@@ -138,11 +143,14 @@ class ByteTabulator {
     Value v;
     v.type = ValueType::tensor(t.dtype(), t.shape(), t.quant());
     v.constant = std::make_shared<const Tensor>(std::move(t));
-    return g_.add_value(std::move(v));
+    constants_.push_back(std::move(v));
+    return static_cast<ValueId>(g_.values.size() + constants_.size() - 1);
   }
 
-  Graph& g_;
-  std::vector<ByteFunction> functions_;  ///< by value of the original graph
+  const Graph& g_;
+  std::vector<ByteFunction> functions_;          ///< by value of the graph
+  std::vector<std::pair<size_t, Node>> tables_;  ///< by the node that each replaces
+  std::vector<Value> constants_;                 ///< of the tables, to be values behind those of the graph
 };
 
 }  // namespace
@@ -151,9 +159,15 @@ std::shared_ptr<const Module> tabulate_byte_functions(std::shared_ptr<const Modu
   const auto has_bytes = [](const Graph& g) {
     return std::any_of(g.values.begin(), g.values.end(), [](const Value& v) { return is_byte(v.type); });
   };
-  if (std::none_of(module->graphs.begin(), module->graphs.end(), has_bytes)) return module;
+  std::vector<ByteTabulator> tabulators;
+  bool any = false;
+  for (const Graph& graph : module->graphs) {
+    ByteTabulator& t = tabulators.emplace_back(graph);
+    if (has_bytes(graph)) any = t.find() || any;
+  }
+  if (!any) return module;
   auto copy = std::make_shared<Module>(*module);
-  for (Graph& graph : copy->graphs) ByteTabulator(graph).run();
+  for (size_t i = 0; i < tabulators.size(); ++i) tabulators[i].apply(copy->graphs[i]);
   return copy;
 }
 

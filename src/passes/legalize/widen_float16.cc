@@ -1,5 +1,6 @@
 // The types of a float16 graph as a processor without float16 arithmetic wants them: float32 from node to node, so that
 // nothing is rounded or converted on the way.
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -134,6 +135,8 @@ class Widener {
 
 }  // namespace
 
-void widen_float16(Graph& graph) { Widener(graph).run(); }
+void widen_float16(Graph& graph) {
+  if (std::ranges::any_of(graph.values, [](const Value& v) { return is_float16(v.type); })) Widener(graph).run();
+}
 
 }  // namespace smelt
