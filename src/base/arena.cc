@@ -114,15 +114,25 @@ void* ScratchStack::take(size_t bytes) {
     used_ = 0;
   }
   if (current_ == blocks_.size()) {
-    const size_t size = std::max(need, blocks_.empty() ? size_t{1} << 16 : blocks_.back().size);
-    void* p = std::aligned_alloc(kAlign, size);
-    if (!p) return nullptr;
-    blocks_.push_back({std::unique_ptr<void, Free>(p), size});
+    if (!add_block(std::max(need, blocks_.empty() ? size_t{1} << 16 : blocks_.back().size))) return nullptr;
     used_ = 0;
   }
   void* p = static_cast<char*>(blocks_[current_].data.get()) + used_;
   used_ += need;
   return p;
+}
+
+bool ScratchStack::add_block(size_t bytes) {
+  void* p = allocate_large(bytes);
+  if (p) blocks_.push_back({std::unique_ptr<void, Free>(p), bytes});
+  return p != nullptr;
+}
+
+void ScratchStack::reserve(size_t bytes) {
+  const size_t need = aligned(bytes) + kAlign;
+  if (current_ > 0 || used_ > 0 || std::ranges::any_of(blocks_, [&](const Block& b) { return b.size >= need; })) return;
+  blocks_.clear();
+  add_block(need);
 }
 
 size_t ScratchStack::held() const {

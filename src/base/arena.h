@@ -53,6 +53,9 @@ class ScratchStack {
   /// 64-byte aligned, at least 64 bytes of slack behind; null when no memory is left.
   void* take(size_t bytes);
   size_t held() const;
+  /// Makes one block of what a take() of that many bytes needs in place of smaller ones. Does nothing where one is as
+  /// large, or while memory is taken, or where there is none.
+  void reserve(size_t bytes);
 
  private:
   struct Free {
@@ -62,6 +65,9 @@ class ScratchStack {
     std::unique_ptr<void, Free> data;
     size_t size;
   };
+  /// False: there is no memory.
+  bool add_block(size_t bytes);
+
   std::vector<Block> blocks_;
   size_t current_ = 0, used_ = 0;
 };

@@ -82,5 +82,23 @@ TEST(ScratchStack, GivesTheSameMemoryAgain) {
   EXPECT_EQ(s.held(), held);
 }
 
+TEST(ScratchStack, ReservesOneBlock) {
+  ScratchStack s;
+  const auto m = s.mark();
+  s.take(1000);
+  s.reserve(1000000);  // while memory is taken
+  EXPECT_LT(s.held(), 1000000u);
+  s.release(m);
+  s.reserve(1000000);
+  const size_t held = s.held();
+  EXPECT_GE(held, 1000000u);
+  EXPECT_LT(held, 1001000u);
+  EXPECT_NE(s.take(1000000), nullptr);
+  s.release(m);
+  s.reserve(2000);
+  s.take(500000);
+  EXPECT_EQ(s.held(), held);
+}
+
 }  // namespace
 }  // namespace smelt
