@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/vector_ops.h"
@@ -40,8 +41,8 @@ class AttentionF32 final : public Kernel {
         bool_mask_(has_mask_ && spec.inputs[3].dtype == DType::kBool) {
     scale_ = static_cast<float>(attrs_.scale != 0 ? attrs_.scale : 1 / std::sqrt(static_cast<double>(g.depth)));
     const int64_t threads = std::max(spec.threads, 1), heads = g.batch * g.kv_heads;
-    // Threads share the queries of a head where there are more of them than heads.
-    parts_ = std::min((threads + heads - 1) / heads, (g.rows + gemm_.mr - 1) / gemm_.mr);
+    // Threads share the queries of a head where the heads alone do not give all of them as much to do.
+    parts_ = std::min(threads / std::gcd(threads, heads), (g.rows + gemm_.mr - 1) / gemm_.mr);
     slots_ = std::min(threads, heads * parts_);
     constexpr int64_t kScores = 32 * 1024;  // of a block, to stay in a near cache
     block_ = std::max<int64_t>(1, kScores / (g.keys * gemm_.mr)) * gemm_.mr;
@@ -68,15 +69,28 @@ class AttentionF32 final : public Kernel {
     }
     const int64_t units = g_.batch * g_.kv_heads * parts_;
     ctx.threads().parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot)
-        for (int64_t u = units * slot / slots_; u < units * (slot + 1) / slots_; ++u)
-          head(ctx, u / parts_, u % parts_, spans[u / parts_ / g_.kv_heads], scratch + slot * workspace_);
+      for (int64_t slot = begin; slot < end; ++slot) {
+        float* const workspace = scratch + slot * workspace_;
+        const int64_t first = units * slot / slots_;
+        for (int64_t u = first; u < units * (slot + 1) / slots_; ++u) {
+          if (u == first || u % parts_ == 0) pack(ctx, u / parts_, workspace);
+          head(ctx, u / parts_, u % parts_, spans[u / parts_ / g_.kv_heads], workspace);
+        }
+      }
     });
     return Ok();
   }
 
  private:
-  /// Part `part` of the queries of all heads that share keys and values `kv`.
+  /// Packs keys and values `kv`.
+  void pack(KernelContext& ctx, int64_t kv, float* workspace) const {
+    const int64_t b = kv / g_.kv_heads, h = kv % g_.kv_heads;
+    const float *const k = ctx.input(1).data<float>() + k_.at(b, h), *const v =
+                                                                         ctx.input(2).data<float>() + v_.at(b, h);
+    if (!packs_query_) gemm_.pack(k, 1, k_.row_step, g_.depth, g_.keys, nullptr, workspace, scale_);
+    gemm_.pack(v, v_.row_step, 1, g_.keys, g_.v_depth, nullptr, workspace + k_workspace_);
+  }
+  /// Part `part` of the queries of all heads that share keys and values `kv`, which are packed.
   void head(KernelContext& ctx, int64_t kv, int64_t part, const KeySpan& span, float* workspace) const {
     const int64_t b = kv / g_.kv_heads, share = g_.q_heads / g_.kv_heads;
     float *const keys = workspace, *const values = workspace + k_workspace_, *const scores = values + v_workspace_,
@@ -84,9 +98,6 @@ class AttentionF32 final : public Kernel {
     const float* q = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
     const float* const k = ctx.input(1).data<float>() + k_.at(b, kv % g_.kv_heads);
-    if (!packs_query_) gemm_.pack(k, 1, k_.row_step, g_.depth, g_.keys, nullptr, keys, scale_);
-    gemm_.pack(ctx.input(2).data<float>() + v_.at(b, kv % g_.kv_heads), v_.row_step, 1, g_.keys, g_.v_depth, nullptr,
-               values);
     const Bounds all = activation_bounds({});
     // Parts are whole tiles: which rows the remainder of a tile has does not depend on the number of threads.
     const int64_t tiles = (g_.rows + gemm_.mr - 1) / gemm_.mr;

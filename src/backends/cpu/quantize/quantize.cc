@@ -54,14 +54,31 @@ struct RangedQuantParams {
   double eps = 0;
   const DynamicQuantOps& ops;
 
+  static constexpr int64_t kGrain = 32768;  ///< values that are worth a thread
+
   DynamicRange choose(const float* x, int64_t n) const {
     float ends[2] = {};
-    const float* from = ends;
     ops.range(x, n, ends, ends + 1);
-    if (std::isnan(ends[0]) || std::isnan(ends[1]))
-      from = x;
-    else
-      n = 2;
+    return choose(x, n, ends, 2);
+  }
+  /// By all threads.
+  DynamicRange choose(ThreadPool& pool, const float* x, int64_t n) const {
+    constexpr int64_t kMost = 64;
+    float ends[2 * kMost] = {};
+    const int64_t parts = std::clamp<int64_t>(n / kGrain, 1, std::min<int64_t>(pool.threads(), kMost));
+    pool.parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) {
+        const int64_t first = n * p / parts;
+        ops.range(x + first, n * (p + 1) / parts - first, ends + 2 * p, ends + 2 * p + 1);
+      }
+    });
+    return choose(x, n, ends, 2 * parts);
+  }
+  /// For n values with these smallest and largest ones.
+  DynamicRange choose(const float* x, int64_t n, const float* ends, int64_t count) const {
+    const bool any_nan = std::any_of(ends, ends + count, [](float v) { return std::isnan(v); });
+    const float* const from = any_nan ? x : ends;
+    if (!any_nan) n = count;
     if (rule == Rule::kSymmetric) return symmetric_range(from, n, params.high, eps);
     return (rule == Rule::kBalanced ? balanced_range : asymmetric_range)(from, n, params.low, params.high, eps);
   }
@@ -81,8 +98,13 @@ class DynamicQuantizeF32 final : public Kernel {
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
     for (int64_t r = 0; r < rows_; ++r, x += n_) {
-      const DynamicRange range = params_.choose(x, n_);
-      if (ctx.wants(0)) params_.quantize(x, n_, range, ctx.output(0).data<uint8_t>() + r * n_);
+      const DynamicRange range = params_.choose(ctx.threads(), x, n_);
+      if (ctx.wants(0)) {
+        auto* const y = ctx.output(0).data<uint8_t>() + r * n_;
+        ctx.threads().parallel_for(n_, RangedQuantParams::kGrain, [&](int64_t begin, int64_t end) {
+          params_.quantize(x + begin, end - begin, range, y + begin);
+        });
+      }
       if (ctx.wants(1)) set_double(ctx.output(1), r, range.scale);
       if (ctx.wants(2)) set_int(ctx.output(2), r, range.zero_point);
     }
