@@ -23,6 +23,12 @@ if(SMELT_LLD AND NOT CMAKE_CROSSCOMPILING)  # which a cross compiler does not fi
   add_link_options(-B${CMAKE_BINARY_DIR}/linker -fuse-ld=lld)
   # Functions with the same code are one: no code compares addresses of functions.
   add_link_options($<$<CONFIG:Release>:-Wl,--icf=all>)
+  # Functions that run together lie together, in few pages (function_order.py).
+  set(order ${CMAKE_CURRENT_LIST_DIR}/function_order.tar.xz)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${order})
+  file(ARCHIVE_EXTRACT INPUT ${order} DESTINATION ${CMAKE_BINARY_DIR}/linker)
+  add_link_options($<$<CONFIG:Release>:-Wl,--symbol-ordering-file=${CMAKE_BINARY_DIR}/linker/function_order.txt>
+    $<$<CONFIG:Release>:-Wl,--no-warn-symbol-ordering>)  # about names that are gone
   # Strings that end others are merged with them.
   add_link_options($<$<CONFIG:Release>:-Wl,-O2>)
   # Addresses that loading relocates, as bitmaps: a tenth of their size. glibc reads them from 2.36 on.
