@@ -53,7 +53,6 @@ class PlanBuilder {
       if (auto s = choose(k); !s.ok()) return s.error().within(node_label(*plan_.steps[k].node));
     for (size_t b = 0; b < compilers_.size(); ++b) SMELT_TRY(compile(b));
     SMELT_TRY(lay_out());
-    if (scratch_ > 0 && env_.mode() == CompileMode::kRun) env_.scratch.reserve(scratch_);
     note_findings();
     return std::make_unique<Plan>(std::move(plan_));
   }
@@ -425,8 +424,6 @@ class PlanBuilder {
       work.kernel = made.nodes[i].kernel;
       work.storage = std::move(made.nodes[i].storage);
     }
-    for (const auto& segment : made.segments)
-      if (segment && !device) scratch_ = std::max(scratch_, segment->scratch_bytes());
     for (size_t i = 0; i < partitions.size(); ++i)
       std::get<SegmentStep>(plan_.steps[at[static_cast<size_t>(partitions[i].first)]].work).segment =
           std::move(made.segments[i]);
@@ -489,7 +486,6 @@ class PlanBuilder {
   // Of the node that prepare() asks for; kept for their memory.
   std::vector<ValueType> operand_types_;
   std::vector<const Tensor*> operand_contents_;
-  size_t scratch_ = 0;          ///< the most bytes that a step on the host asks for
   std::vector<bool> resident_;  ///< variables of the module that stay on the device; empty without one
 };
 

@@ -112,6 +112,17 @@ Result<Plan*> PlannedEnvironment::plan_for(int graph, std::span<const Datum> inp
   return add_plan(graph, types, contents == ContentUse::kRead ? inputs : std::span<const Datum>(), role);
 }
 
+namespace {
+/// The most bytes that a step on the host asks ScratchStack for.
+size_t most_scratch(const Plan& plan) {
+  size_t most = 0;
+  for (const Step& step : plan.steps())
+    if (const auto* work = std::get_if<SegmentStep>(&step.work); work && work->segment && !step.on_device())
+      most = std::max(most, work->segment->scratch_bytes());
+  return most;
+}
+}  // namespace
+
 Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType> inputs, std::span<const Datum> given,
                                            GraphRole role) {
   auto& list = plans_[static_cast<size_t>(graph)];
@@ -119,6 +130,7 @@ Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType>
   SMELT_TRY(control.spend(kPlanSteps + 4 * nodes));
   const Plan* before = list.empty() ? nullptr : list.front().get();
   SMELT_ASSIGN(auto plan, build_plan(*this, graph, inputs, given, role, before));
+  if (const size_t bytes = most_scratch(*plan); bytes > 0 && mode_ == CompileMode::kRun) scratch.reserve(bytes);
   // A graph's own least recently used plans make room: plans of graphs that are running stay. Those of bodies, whose
   // shapes may change with every call, hold little memory; small ones may be many.
   const auto drop_last = [&] {
