@@ -12,7 +12,7 @@ namespace {
 /// of an integer: those integers, in order.
 std::vector<int64_t> integers_near_ties(double step, double near, int64_t most, AnyBelow search) {
   const auto fixed = [](double v) { return static_cast<uint64_t>(v * 0x1p64); };  // of [0, 1), modulo 1
-  const uint64_t part = fixed(step - std::floor(step)), margin = fixed(near);
+  const uint64_t part = fixed(step - static_cast<double>(static_cast<int64_t>(step))), margin = fixed(near);
   // Most factors have none. The upper 32 bits of the k-th product are at most 2k + 1 too low.
   const auto high = static_cast<uint32_t>(part >> 32);
   const auto reach = static_cast<uint32_t>((margin >> 32) + 2 * static_cast<uint64_t>(most) + 3);
@@ -28,9 +28,9 @@ std::vector<int64_t> integers_near_ties(double step, double near, int64_t most, 
 /// may round to the other side than rescale_single(): those next to a tie, (k + 1/2) / factor. nullopt: too many.
 std::optional<std::vector<int64_t>> accumulators_at_risk(double factor, double error, int64_t most, AnyBelow search) {
   constexpr double kFloat64 = 0x1p-50;  // of rescale_single() and of these computations
-  const double near = static_cast<double>(most + 1) * (error + kFloat64) / factor;
+  const double step = 0.5 / factor, near = 2 * static_cast<double>(most + 1) * (error + kFloat64) * step;
   if (!(near < 0.25)) return std::nullopt;
-  return integers_near_ties(0.5 / factor, near, most, search);
+  return integers_near_ties(step, near, most, search);
 }
 
 /// A multiplier near that of `fixed` with which fixed point, ties up, gives every result of rescale_single() within
@@ -59,9 +59,17 @@ std::optional<int32_t> exact_multiplier(double factor, FixedFactor fixed, int64_
 }  // namespace
 
 bool any_below(uint32_t first, uint32_t step, int64_t n, uint32_t limit) {
-  bool any = false;
-  for (int64_t i = 0; i < n; ++i, first += step) any |= first < limit;
-  return any;
+  // By vectors that every processor has; x86 compares signed numbers.
+  using Lanes = int32_t __attribute__((vector_size(16)));
+  using Words = uint32_t __attribute__((vector_size(16)));
+  constexpr uint32_t kLeast = 0x80000000u;
+  Words a = first + kLeast + Words{0, step, 2 * step, 3 * step}, b = a + 4 * step;
+  const Words stride = Words{} + 8 * step;
+  const Lanes bound = Lanes{} + static_cast<int32_t>(limit + kLeast);
+  Lanes below{};
+  for (int64_t i = 0; i < n; i += 8, a += stride, b += stride)
+    below |= (reinterpret_cast<Lanes>(a) < bound) | (reinterpret_cast<Lanes>(b) < bound);
+  return (below[0] | below[1] | below[2] | below[3]) != 0;
 }
 
 void RequantizeParams::prepare(AnyBelow search) {
