@@ -26,8 +26,10 @@ if(SMELT_LLD AND NOT CMAKE_CROSSCOMPILING)  # which a cross compiler does not fi
   # Functions that run together lie together, in few pages (function_order.py).
   set(order ${CMAKE_CURRENT_LIST_DIR}/function_order.tar.xz)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${order})
-  file(ARCHIVE_EXTRACT INPUT ${order} DESTINATION ${CMAKE_BINARY_DIR}/linker)
-  add_link_options($<$<CONFIG:Release>:-Wl,--symbol-ordering-file=${CMAKE_BINARY_DIR}/linker/function_order.txt>
+  file(MD5 ${order} version)  # another order is another option, so that all is linked again
+  set(unpacked ${CMAKE_BINARY_DIR}/linker/${version})
+  file(ARCHIVE_EXTRACT INPUT ${order} DESTINATION ${unpacked})
+  add_link_options($<$<CONFIG:Release>:-Wl,--symbol-ordering-file=${unpacked}/function_order.txt>
     $<$<CONFIG:Release>:-Wl,--no-warn-symbol-ordering>)  # about names that are gone
   # Strings that end others are merged with them.
   add_link_options($<$<CONFIG:Release>:-Wl,-O2>)
