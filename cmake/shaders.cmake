@@ -16,7 +16,7 @@ execute_process(COMMAND ${Python3_EXECUTABLE} ${SMELT_VULKAN}/codegen/shaders.py
 # The shader compiler runs on the machine that builds. Debian's libshaderc leaves glslang's libraries to its user.
 set(SMELT_SHADER_COMPILER ${CMAKE_BINARY_DIR}/compile_shaders)
 set(source ${SMELT_VULKAN}/codegen/compile_shaders.cc)
-set(packing ${SMELT_VULKAN}/codegen/pack_shaders.h ${SMELT_VULKAN}/device/relative_ids.h
+set(packing ${SMELT_VULKAN}/codegen/pack_shaders.h ${SMELT_VULKAN}/device/spirv_streams.h
   ${SMELT_VULKAN}/device/unpack_shaders.h)
 set(libraries -lshaderc_combined -Wl,--start-group -lglslang -lMachineIndependent -lGenericCodeGen -lOSDependent
   -lOGLCompiler -lHLSL -lSPIRV -Wl,--end-group -lSPIRV-Tools-opt -lSPIRV-Tools -llzma -lpthread)

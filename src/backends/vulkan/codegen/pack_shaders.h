@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/vulkan/device/relative_ids.h"
+#include "backends/vulkan/device/spirv_streams.h"
 #include "backends/vulkan/device/unpack_shaders.h"
 
 /// Packs SPIR-V modules as device/unpack_shaders.h reads them.
@@ -20,17 +20,27 @@ inline void append_planes(std::string& out, const std::vector<uint32_t>& words) 
 }
 
 /// A file of modules: their number, the words of each, first words of instructions in all of them (all uint32), and the
-/// planes of the instructions' first words and of all other words, whose ids are relative, as LZMA2 packs them.
+/// planes of the instructions' first words and of all other words, which are sorted into streams, as LZMA2 packs them.
 inline std::string pack_shaders(const SpirvModules& modules) {
-  std::vector<uint32_t> sizes = {static_cast<uint32_t>(modules.size())}, heads, others;
+  std::vector<uint32_t> sizes = {static_cast<uint32_t>(modules.size())}, heads;
+  size_t words = 0;
   for (const std::vector<uint32_t>& m : modules) {
     sizes.push_back(static_cast<uint32_t>(m.size()));
-    others.insert(others.end(), m.begin(), m.begin() + kSpirvHeaderWords);
-    RelativeIds ids(m[kSpirvIdBound]);
-    for (size_t at = kSpirvHeaderWords; at < m.size(); at += instruction_words(m[at])) {
-      heads.push_back(m[at]);
+    words += m.size();
+    for (size_t at = kSpirvHeaderWords; at < m.size(); at += instruction_words(m[at])) heads.push_back(m[at]);
+  }
+  SpirvStreams streams(heads, modules.size());
+  std::vector<uint32_t> others(words - heads.size());
+  size_t instruction = 0;
+  for (const std::vector<uint32_t>& m : modules) {
+    for (uint32_t i = 0; i < kSpirvHeaderWords; ++i) others.at(streams.next(SpirvStreams::kHeaders)) = m.at(i);
+    SpirvIds ids(m[kSpirvIdBound], streams.count());
+    for (size_t at = kSpirvHeaderWords; at < m.size(); at += instruction_words(m[at]), ++instruction) {
       ids.begin(m[at]);
-      for (size_t i = 1; i < instruction_words(m[at]); ++i) others.push_back(ids.relative(m.at(at + i)));
+      for (uint32_t i = 1; i < instruction_words(m[at]); ++i) {
+        const size_t stream = streams.stream(instruction, i - 1);
+        others.at(streams.next(stream)) = ids.encoded(m.at(at + i), stream);
+      }
     }
   }
   std::string planes;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -22,7 +23,7 @@ std::vector<uint32_t> module_of(uint32_t seed, uint32_t ahead, uint32_t instruct
   uint32_t id = function;
   for (uint32_t i = 0; i < ahead; ++i, ++id) m.insert(m.end(), {5u << 16 | kOpFAdd, 2, id + 1, 3, 4});
   for (uint32_t i = 0; i < instructions; ++i, ++id) {
-    const uint32_t left = id - static_cast<uint32_t>(random() % (i + 1));
+    const uint32_t left = id - static_cast<uint32_t>(random() % std::min(i + 1, 100u));
     const auto right = static_cast<uint32_t>(random());  // any word
     m.insert(m.end(), {5u << 16 | kOpFAdd, 2, id + 1, left, right});
   }
@@ -54,17 +55,33 @@ TEST(UnpackShaders, TheSameCodeBehindOtherCodeTakesLittle) {
   EXPECT_LT(two - one, one / 50);
 }
 
-TEST(RelativeIds, CountFromTheNewest) {
-  RelativeIds ids(100);
-  EXPECT_EQ(ids.relative(50), 50u);  // in front of functions
+TEST(SpirvIds, CountFromTheOneBeforeInTheStream) {
+  SpirvIds ids(100, 4);
+  EXPECT_EQ(ids.encoded(50, 0), 50u);  // in front of functions
   ids.begin(5u << 16 | 54);
-  for (const uint32_t word : {3u, 20u, 0u, 4u}) EXPECT_EQ(ids.relative(word), word);
+  for (const uint32_t word : {3u, 20u, 0u, 4u}) EXPECT_EQ(ids.encoded(word, 0), word);
   ids.begin(5u << 16 | 129);
-  EXPECT_EQ(ids.relative(19), 19u);    // a type
-  EXPECT_EQ(ids.relative(21), 20u);    // new
-  EXPECT_EQ(ids.relative(21), 21u);    // the newest
-  EXPECT_EQ(ids.relative(20), 22u);    // the one before
-  EXPECT_EQ(ids.relative(100), 100u);  // no id
+  EXPECT_EQ(ids.encoded(19, 1), 19u);    // a type
+  EXPECT_EQ(ids.encoded(21, 2), 20u);    // new
+  EXPECT_EQ(ids.encoded(20, 3), 21u);    // none stood there before: the first function
+  EXPECT_EQ(ids.encoded(21, 3), 22u);    // one behind it
+  EXPECT_EQ(ids.encoded(22, 2), 20u);    // new
+  EXPECT_EQ(ids.encoded(21, 2), 22u);    // one before the last: behind a new one and the last
+  EXPECT_EQ(ids.encoded(100, 3), 100u);  // no id
+}
+
+TEST(SpirvIds, AreWhatTheyWere) {
+  constexpr uint32_t kBound = 40;
+  SpirvIds there(kBound, 2), back(kBound, 2);
+  std::mt19937 random(1);
+  for (const uint32_t head : {5u << 16 | 54, 900u << 16 | 129}) {
+    there.begin(head);
+    back.begin(head);
+    for (uint32_t i = 1; i < instruction_words(head); ++i) {
+      const uint32_t word = i == 2 && head >> 16 == 5 ? 30 : random() % (kBound + 2);
+      EXPECT_EQ(back.decoded(there.encoded(word, i % 2), i % 2), word);
+    }
+  }
 }
 
 }  // namespace
