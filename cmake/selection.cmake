@@ -24,7 +24,7 @@ add_compile_definitions(SMELT_SELECTION)
 add_compile_options(-ffunction-sections -fdata-sections)
 add_link_options(-Wl,--gc-sections)
 if(SMELT_LLD AND NOT CMAKE_CROSSCOMPILING)
-  add_link_options(-Wl,--icf=all)  # no code compares addresses of functions
+  add_link_options(-Wl,--icf=all -Wl,--ignore-data-address-equality)  # whatever the configuration
 endif()
 # Sources of what is left out; nothing that is linked names them.
 set(SMELT_LEFT_OUT "/formats/.*/writer/|/formats/bundle/writer\\.cc$")

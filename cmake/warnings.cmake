@@ -21,8 +21,8 @@ if(SMELT_LLD AND NOT CMAKE_CROSSCOMPILING)  # which a cross compiler does not fi
   file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/linker)
   file(CREATE_LINK ${SMELT_LLD} ${CMAKE_BINARY_DIR}/linker/ld.lld SYMBOLIC)
   add_link_options(-B${CMAKE_BINARY_DIR}/linker -fuse-ld=lld)
-  # Functions with the same code are one: no code compares addresses of functions.
-  add_link_options($<$<CONFIG:Release>:-Wl,--icf=all>)
+  # Functions with the same code are one, constants of the same bytes too: no code compares addresses of either.
+  add_link_options($<$<CONFIG:Release>:-Wl,--icf=all> $<$<CONFIG:Release>:-Wl,--ignore-data-address-equality>)
   # Functions that run together lie together, in few pages (function_order.py).
   set(order ${CMAKE_CURRENT_LIST_DIR}/function_order.tar.xz)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${order})
