@@ -46,14 +46,14 @@ function(smelt_layer name)
   set(SMELT_LAYERS ${SMELT_LAYERS} ${target} PARENT_SCOPE)
 endfunction()
 
-# smelt_part(LAYER NAME PATHS [LINE]): the sources of a layer below folders that match PATHS, and with a line that matches
-# LINE, become an object library of their own, with compile options and precompiled headers of its own.
+# smelt_part(LAYER NAME PATHS [LINE]): the sources of a layer that match PATHS, or lie below folders that do, and with a line
+# that matches LINE, become an object library of their own, with compile options and precompiled headers of its own.
 function(smelt_part layer name paths)
   string(REPLACE "/" "_" whole smelt_${layer})
   set(target ${whole}_${name})
   get_target_property(sources ${whole} SOURCES)
   set(moved ${sources})
-  list(FILTER moved INCLUDE REGEX "/src/${layer}/(${paths})/")
+  list(FILTER moved INCLUDE REGEX "/src/${layer}/(${paths})(/|\\.cc$)")
   if(ARGC GREATER 3)
     foreach(source ${moved})
       file(STRINGS ${source} line REGEX "${ARGV3}" LIMIT_COUNT 1)
@@ -92,6 +92,8 @@ endif()
 # The runtime knows back-ends by their interface; backends.inc lists them.
 smelt_layer(runtime ${below} formats passes backends/backend.h backends/backends.inc)
 target_sources(smelt_runtime PRIVATE ${PROJECT_SOURCE_DIR}/src/backends/registry.cc)
+# What loads a model and makes a plan.
+smelt_part(runtime planning "append_step|compiled|constant_propagation|decompose_node|live_ranges|model|node_facts|partition|plan_builder|variable_steps")
 
 smelt_layer(c_api base tensor graph runtime)
 if(NOT SMELT_FOR)  # models written in other formats
@@ -101,7 +103,7 @@ endif()
 # What runs once a model, not once an element, is compiled for size: half of the code, and sooner compiled.
 check_cxx_compiler_flag(-Oz SMELT_HAS_OZ)  # GCC 12, Clang
 set(SMELT_FOR_SIZE $<$<CONFIG:Release>:$<IF:$<BOOL:${SMELT_HAS_OZ}>,-Oz,-Os>>)
-set(once smelt_ops_reference smelt_formats smelt_passes smelt_c_api)
+set(once smelt_ops_reference smelt_formats smelt_passes smelt_runtime_planning smelt_c_api)
 if(SMELT_FOR)  # where size counts, all but the fast kernels
   list(APPEND once smelt_base smelt_tensor smelt_graph smelt_ops smelt_runtime)
 else()
@@ -128,7 +130,7 @@ endforeach()
 smelt_precompile(smelt_ops <ops/core/op.h> <tensor/numeric.h>)
 smelt_precompile(smelt_formats <ops/core/op.h> <tensor/numeric.h>)
 smelt_precompiled_by(smelt_runtime smelt_ops)
-foreach(layer smelt_ops_reference smelt_passes smelt_c_api)
+foreach(layer smelt_ops_reference smelt_passes smelt_runtime_planning smelt_c_api)
   smelt_precompiled_by(${layer} smelt_formats)
 endforeach()
 smelt_precompile(smelt_backends_cpu <backends/cpu/core/kernel.h> <tensor/numeric.h>)
