@@ -1,5 +1,6 @@
 #include "backends/cpu/core/epilogue.h"
 
+#include "base/selection.h"
 #include "ops/core/node_spec.h"
 #include "ops/core/op.h"
 
@@ -10,7 +11,7 @@ EpilogueF32 EpilogueF32::make(const NodeSpec& node, size_t operand, int input, I
     case Op::kBinary:
       return of_binary(node, operand, input, isa);
     case Op::kUnary:
-      return of_unary(node, isa);
+      return builds_op("Unary") ? of_unary(node, isa) : EpilogueF32{};
     default:
       return {};
   }
