@@ -79,6 +79,8 @@ smelt_layer(graph base tensor)
 smelt_layer(ops base tensor graph)
 # Families whose reference kernels rarely run, since the back-ends have kernels of their own: compiled for size.
 smelt_part(ops reference "attention|container|control|conv|matmul|normalization|pool|random|recurrent|resize|shape|softmax|strings")
+# Shape rules' driver, builder and checks, the operator table: what loading and planning call.
+smelt_part(ops building "core/(builder|decomposition|infer|kernel_condition|table|verify)|common/(enums|infer|output_type)")
 set(below base tensor graph ops)
 smelt_layer(formats ${below})
 smelt_layer(passes ${below})
@@ -103,7 +105,7 @@ endif()
 # What runs once a model, not once an element, is compiled for size: half of the code, and sooner compiled.
 check_cxx_compiler_flag(-Oz SMELT_HAS_OZ)  # GCC 12, Clang
 set(SMELT_FOR_SIZE $<$<CONFIG:Release>:$<IF:$<BOOL:${SMELT_HAS_OZ}>,-Oz,-Os>>)
-set(once smelt_ops_reference smelt_formats smelt_passes smelt_runtime_planning smelt_c_api)
+set(once smelt_ops_reference smelt_ops_building smelt_formats smelt_passes smelt_runtime_planning smelt_c_api)
 if(SMELT_FOR)  # where size counts, all but the fast kernels
   list(APPEND once smelt_base smelt_tensor smelt_graph smelt_ops smelt_runtime)
 else()
@@ -130,7 +132,7 @@ endforeach()
 smelt_precompile(smelt_ops <ops/core/op.h> <tensor/numeric.h>)
 smelt_precompile(smelt_formats <ops/core/op.h> <tensor/numeric.h>)
 smelt_precompiled_by(smelt_runtime smelt_ops)
-foreach(layer smelt_ops_reference smelt_passes smelt_runtime_planning smelt_c_api)
+foreach(layer smelt_ops_reference smelt_ops_building smelt_passes smelt_runtime_planning smelt_c_api)
   smelt_precompiled_by(${layer} smelt_formats)
 endforeach()
 smelt_precompile(smelt_backends_cpu <backends/cpu/core/kernel.h> <tensor/numeric.h>)
