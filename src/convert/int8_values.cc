@@ -65,7 +65,7 @@ class QuantTyping {
     const QuantPtr q = formats::linear_quant({g_, n});
     const bool fit = is_per_tensor(q) && std::isnormal(q->scale()) && q->scale() > 0 && is_8bit(type(raw).dtype) &&
                      !type(raw).quant && !g_.value(raw).constant && type(real).dtype == DType::kF32 &&
-                     !type(real).quant && !static_cast<const QuantizeLinearAttrs&>(*n.attrs).reciprocal;
+                     !type(real).quant;
     return fit ? q : nullptr;
   }
 

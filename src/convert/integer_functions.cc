@@ -1,5 +1,5 @@
 // Functions of 8-bit values that TFLite has and that are computed as real ones between conversions: softmax, logistic
-// functions, reciprocal square roots, squared differences.
+// functions, reciprocal square roots, squared differences, products of two computed matrices.
 #include <optional>
 #include <utility>
 
@@ -7,6 +7,7 @@
 #include "ops/common/quantized_pair.h"
 #include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
 #include "ops/softmax/softmax.h"
 #include "passes/fuse/pattern.h"
 #include "passes/passes.h"
@@ -59,6 +60,25 @@ std::optional<Node> function_of_integers(const Pattern& in, const Node& quantize
   if (q->zero_point() != int_min(in.type(y).dtype) || (!is_root && q->scale() != 1.f / 256)) return std::nullopt;
   Node made = *last;
   made.inputs = {x};
+  made.outputs = {y};
+  return made;
+}
+
+/// What a Quantize becomes whose only operand is a product of integers that are both computed: their sums are exact,
+/// and the result is rounded once.
+std::optional<Node> product_of_integers(const Pattern& in, const Node& quantize) {
+  const ValueId y = quantize.outputs[0];
+  const Node* const last = maker(in, quantize.inputs[0]);
+  if (!last || last->op != Op::kMatMul || last->inputs.size() != 2 || !in.has_one_use(quantize.inputs[0]) ||
+      !is_8bit_tensor(in.type(y)))
+    return std::nullopt;
+  const auto& a = static_cast<const MatMulAttrs&>(*last->attrs);
+  if (a.alpha != 1 || a.act.kind != ActKind::kNone || a.dynamic_quant || a.row_block != 0) return std::nullopt;
+  Node made = *last;
+  for (ValueId& id : made.inputs) {
+    id = quantized(in, id);
+    if (id == kNoValue || in.type(id).dtype != in.type(y).dtype) return std::nullopt;
+  }
   made.outputs = {y};
   return made;
 }
@@ -119,11 +139,13 @@ void join_functions(Graph& g) {
   Pattern in(g);
   bool changed = false;
   for (size_t k = 0; k < g.nodes.size(); ++k)
-    if (g.nodes[k].op == Op::kQuantize)
-      if (auto made = function_of_integers(in, g.nodes[k])) {
-        in.replace(k, std::move(*made));
-        changed = true;
-      }
+    if (g.nodes[k].op == Op::kQuantize) {
+      auto made = function_of_integers(in, g.nodes[k]);
+      if (!made) made = product_of_integers(in, g.nodes[k]);
+      if (!made) continue;
+      in.replace(k, std::move(*made));
+      changed = true;
+    }
   if (changed) remove_dead_nodes(g);
 }
 

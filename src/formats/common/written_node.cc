@@ -22,10 +22,11 @@ std::optional<double> WrittenNode::number(int i) const {
   return v;
 }
 
-QuantPtr linear_quant(const WrittenNode& w) {
+QuantPtr linear_quant(const WrittenNode& w, bool limited) {
   const auto& a = w.attrs<QuantizeLinearAttrs>();
   const Tensor *scale = w.constant(1), *zero = w.constant(2);
-  if (a.block != 0 || a.quant_min != a.quant_max || !scale || scale->rank() > 1 || (w.has(2) && !zero)) return nullptr;
+  if (a.block != 0 || (a.quant_min != a.quant_max && !limited)) return nullptr;
+  if (!scale || scale->rank() > 1 || (w.has(2) && !zero)) return nullptr;
   auto q = std::make_shared<Quantization>();
   for (int64_t i = 0; i < scale->elements(); ++i) {
     q->scales.push_back(static_cast<float>(get_double(*scale, i)));

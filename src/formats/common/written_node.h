@@ -40,8 +40,9 @@ class WrittenNode {
 };
 
 /// Constant parameters of a QuantizeLinear or DequantizeLinear as a tensor has them. Null if they are dynamic or by
-/// blocks, if the node has limits of its own, or if they go by an axis of a tensor whose rank is unknown.
-QuantPtr linear_quant(const WrittenNode& w);
+/// blocks, if the node has limits of its own unless `limited`, or if they go by an axis of a tensor whose rank is
+/// unknown.
+QuantPtr linear_quant(const WrittenNode& w, bool limited = false);
 
 /// True if the permutation only moves dimensions of 1: the elements stay where they are.
 bool moves_nothing(const Shape& shape, const std::vector<int64_t>& perm);

@@ -79,7 +79,7 @@ class QuantizationFuser {
     const auto& a = static_cast<const QuantizeLinearAttrs&>(*n.attrs);
     const bool has_zero = n.inputs.size() > 2 && n.inputs[2] != kNoValue;
     const Tensor *scale = constant(n, 1), *zero = constant(n, 2);
-    if (a.block != 0 || a.reciprocal || a.quant_min != a.quant_max || !scale || scale->dtype() != DType::kF32 ||
+    if (a.block != 0 || a.quant_min != a.quant_max || !scale || scale->dtype() != DType::kF32 ||
         scale->elements() < 1 || scale->rank() > 1 || (has_zero && (!zero || zero->elements() != scale->elements())))
       return nullptr;
     const ValueType& x = g_.value(n.inputs[0]).type;

@@ -45,8 +45,12 @@ ValueId quantize_linear(CallContext& c, ValueId x, ValueId scale, ValueId zero, 
   QuantizeLinearAttrs a;
   a.axis = axis;
   a.to = to;
-  a.quant_min = lo;
-  a.quant_max = hi;
+  a.reciprocal = true;
+  // The whole range of the type is none of the node's own: such nodes become part of operators on integers.
+  if (lo > int_min(to) || hi < int_max(to)) {
+    a.quant_min = lo;
+    a.quant_max = hi;
+  }
   std::vector<ValueId> in{c.cast(x, DType::kF32), scale};
   if (zero != kNoValue) in.push_back(zero);
   return c.add(Op::kQuantizeLinear, a, in);

@@ -67,10 +67,10 @@ bool call_dequantize(CallWriter& w) {
 
 bool call_quantize_linear(CallWriter& w) {
   const auto& a = w.attrs<QuantizeLinearAttrs>();
-  const QuantPtr q = formats::linear_quant(w);
+  const QuantPtr q = formats::linear_quant(w, true);
   const DType to = w.out_type(0).dtype;
   if (!is_integer(to) || w.in_type(0).quant) return false;
-  if (is_per_tensor(q) && bit_width(to) == 8) return w.out(0, w.quantized(w.in(0), to, q));
+  if (is_per_tensor(q) && bit_width(to) == 8) return w.out(0, w.quantized(w.in(0), to, q, a.quant_min, a.quant_max));
   if (bit_width(to) < 8) return false;
   const int x = w.cast(w.in(0), DType::kF32);
   const auto scale = quant_operand(w, 1, a), zero = quant_operand(w, 2, a);

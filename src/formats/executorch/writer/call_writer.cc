@@ -101,8 +101,8 @@ int CallWriter::dequantized(int x, const QuantPtr& quant, DType held) {
                  DType::kF32, s);
 }
 
-int CallWriter::quantized(int x, DType to, const QuantPtr& quant) {
-  const int lo = p_.integer(int_min(to)), hi = p_.integer(int_max(to));
+int CallWriter::quantized(int x, DType to, const QuantPtr& quant, int64_t min, int64_t max) {
+  const int lo = p_.integer(min == max ? int_min(to) : min), hi = p_.integer(min == max ? int_max(to) : max);
   return p_.call("quantized_decomposed::quantize_per_tensor", "out",
                  {cast(x, DType::kF32), p_.real(quant->scale()), p_.integer(quant->zero_point()), lo, hi,
                   p_.integer(aten::scalar_type_number(to))},

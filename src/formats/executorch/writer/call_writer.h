@@ -68,7 +68,8 @@ class CallWriter : public formats::WrittenNode {
   int cast(int x, DType to);
   int reduce(std::string_view name, int x, Int64List axes, bool keep_dims);
   std::optional<int> activated(int x, const Activation& act);
-  int quantized(int x, DType dtype, const QuantPtr& quant);
+  /// Equal limits are those of the type.
+  int quantized(int x, DType dtype, const QuantPtr& quant, int64_t min = 0, int64_t max = 0);
   int dequantized(int x, const QuantPtr& quant, DType held);
 
  private:

@@ -56,6 +56,39 @@ TEST(ProgramIntegers, ConvolutionsOfInt16) {
   }
 }
 
+/// One call, whose limits are the node's own.
+TEST(ProgramIntegers, QuantizationOfARange) {
+  QuantizeLinearAttrs a;
+  a.to = DType::kI8;
+  a.reciprocal = true;
+  a.quant_min = -100;
+  a.quant_max = 90;
+  const OpCase c{
+      "quantize",
+      Op::kQuantizeLinear,
+      make_attrs<QuantizeLinearAttrs>(a),
+      {test::random_tensor(DType::kF32, {4, 50}, -4, 4, 1), test::f32({}, 2), test::tensor(DType::kI8, {}, {3})},
+      {1, 2}};
+  const Model model = ModelAccess::make(test::one_node(c));
+  for (const char* delegate : {"none", "xnnpack"}) {
+    const auto y = expect_equal_integers(c, delegate);
+    const auto back = test::rewritten(model, "pte", {.write = {.delegate = delegate}});
+    ASSERT_TRUE(back.ok());
+    const auto& nodes = module_of(*back).graphs[0].nodes;
+    ASSERT_EQ(nodes.size(), 1u);
+    const auto& read = static_cast<const QuantizeLinearAttrs&>(*nodes[0].attrs);
+    EXPECT_EQ(read.quant_min, -100);
+    EXPECT_EQ(read.quant_max, 90);
+    EXPECT_TRUE(read.reciprocal);
+  }
+  a.quant_min = a.quant_max = 0;  // the whole range of the type is none of the node's own
+  const OpCase whole{c.label, c.op, make_attrs<QuantizeLinearAttrs>(a), c.inputs, c.constants};
+  const auto back = test::rewritten(ModelAccess::make(test::one_node(whole)), "pte", {.write = {.delegate = "none"}});
+  ASSERT_TRUE(back.ok());
+  const auto& read = static_cast<const QuantizeLinearAttrs&>(*module_of(*back).graphs[0].nodes[0].attrs);
+  EXPECT_EQ(read.quant_min, read.quant_max);
+}
+
 TEST(ProgramIntegers, MeansRoundTiesAwayFromZero) {
   PoolAttrs a;
   a.kind = PoolKind::kAverage;

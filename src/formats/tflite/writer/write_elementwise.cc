@@ -368,7 +368,9 @@ bool write_quantize_linear(OpWriter& w) {
   if (!parameters || w.in_type(0).quant || !is_float(w.in_type(0).dtype)) return false;
   const auto lo = static_cast<double>(a.quant_min != a.quant_max ? a.quant_min : int_min(to));
   const auto hi = static_cast<double>(a.quant_min != a.quant_max ? a.quant_max : int_max(to));
-  int y = w.add(w.call(Code::ROUND, {w.div(w.in(0), parameters->first)}), parameters->second);
+  const int steps =
+      a.reciprocal ? w.mul(w.in(0), w.div(s.f32(1), parameters->first)) : w.div(w.in(0), parameters->first);
+  int y = w.add(w.call(Code::ROUND, {steps}), parameters->second);
   y = w.binary(Code::MINIMUM, w.binary(Code::MAXIMUM, y, s.f32(lo)), s.f32(hi));
   w.out(0, s.cast(y, to));
   return true;
