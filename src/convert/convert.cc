@@ -161,9 +161,9 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
   give_first_contents(module);
   SMELT_TRY(set_shapes(module, options.shapes));
   const bool delegate = writer.int8_delegate && options.write.delegate != "none";
-  // The delegate is given float32: calls of float16 operators take a hundred times as long.
-  if (delegate)
-    for (Graph& graph : module.graphs) widen_float16(graph);
+  // What the delegate does not take is float32: calls of float16 operators take a hundred times as long.
+  std::vector<std::vector<ValueId>> wide(module.graphs.size());
+  for (size_t g = 0; delegate && g < wide.size(); ++g) wide[g] = widen_float16(module.graphs[g]);
   const QuantizeOptions& q = options.quantization;
   const bool fixed = options.fixed_shapes || writer.static_shapes;
   if (options.simplify || fixed || q.int8 || q.int4_block > 0) SMELT_TRY(simplify(module, fixed, spare));
@@ -188,6 +188,7 @@ Result<Module> prepare_with(const Model& model, const formats::Writer& writer, c
   decompose_for(module, writer, options.write);
   if (writer.static_shapes) move_by_indices(module, writer, options.write, NodeRunner(module).evaluate());
   if (writer.channels_first && !delegate) channels_first(module);
+  for (size_t g = 0; delegate && g < wide.size(); ++g) narrow_float16(module.graphs[g], wide[g], writer.delegate_takes);
   return module;
 }
 

@@ -58,8 +58,12 @@ void name_integer_functions(Module& module);
 
 /// Makes functions of 8-bit integers of those between Dequantize and Quantize that TFLite has kernels for: softmax and
 /// logistic functions whose results have the parameters of these, 1/256 from 0 on; reciprocal square roots of what is
-/// never negative. A result may be one step off.
+/// never negative; products of two computed matrices. A result may be one step off.
 void join_integer_functions(Module& module);
+
+/// Makes float16 again what widen_float16() made float32, where the delegate takes the node so; a Cast stands where
+/// such a value goes to a node that stays float32. `wide`: the float32 values that stand for float16 ones.
+void narrow_float16(Graph& graph, const std::vector<ValueId>& wide, bool (*takes)(const Graph&, const Node&));
 
 /// Makes Loop of each While that counts its rounds in a variable from 0 up to a limit, where nobody reads that variable
 /// behind it.

@@ -89,8 +89,8 @@ void channels_last(Graph& graph);
 /// Makes float16 and bfloat16 values that lie between nodes that compute float32, before optimise(). Constants that
 /// such nodes read become float32; a Cast stands where a value enters from or leaves to a graph's inputs, outputs,
 /// variables, bodies and nodes that stay. Nodes between are computed as if a Cast stood around each, but that nothing
-/// is rounded on the way.
-void widen_float16(Graph& graph);
+/// is rounded on the way. Gives the float32 values that stand for float16 ones.
+std::vector<ValueId> widen_float16(Graph& graph);
 
 /// For back-ends without kPerToken values: replaces each Quantize to kPerToken by DynamicQuantize and DequantizeLinear.
 /// A MatMul of int8 rows with a constant matrix of integers reads the integers, with scales and zero points as inputs.

@@ -15,6 +15,8 @@ bool can_write(const Module& module, const Graph& graph, const Node& node, const
   return pte_writer.can_write(module, graph, node, options);
 }
 
+bool delegate_takes(const Graph& graph, const Node& node) { return pte_writer.delegate_takes(graph, node); }
+
 Result<WriteResult> bundled(const WriteResult& program, const Module& module, const WriteOptions& options) {
   if (!program.missing.empty()) return program;
   const auto bytes = program.files[0].bytes.joined();
@@ -49,6 +51,7 @@ const Writer bpte_writer{.name = "bpte",
                          .static_shapes = true,
                          .write_bounded = write_bounded,
                          .int8_delegate = true,
+                         .delegate_takes = delegate_takes,
                          .explicit_padding = true,
                          .channels_first = true};
 

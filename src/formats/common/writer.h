@@ -81,6 +81,8 @@ struct Writer {
   /// True if the format's delegate, unless WriteOptions::delegate is "none", has scales by channel for int8 alone: the
   /// caller makes quantized uint8 values int8, unless weights have zero points.
   bool int8_delegate = false;
+  /// True if that delegate has a form for the node. Null: the format has no delegate.
+  bool (*delegate_takes)(const Graph& graph, const Node& node) = nullptr;
   /// True if the format has operators for what exporters of others decompose (GELU, the bias of a product, what
   /// normalizes and activates a convolution): the caller fuses these first, as --simplify does, and folds what follows
   /// from the shapes of static inputs.

@@ -50,7 +50,7 @@ class Widener {
  public:
   explicit Widener(Graph& g) : g_(g), wide_(g.values.size(), kNoValue) {}
 
-  void run() {
+  std::vector<ValueId> run() {
     std::vector<Node> nodes = std::move(g_.nodes);
     g_.nodes.clear();
     for (Node& n : nodes) {
@@ -61,6 +61,7 @@ class Widener {
       g_.nodes.push_back(std::move(n));
     }
     for (const ValueId id : g_.outputs) need_narrow(id);
+    return std::move(made_);
   }
 
  private:
@@ -95,7 +96,9 @@ class Widener {
     v.name = g_.value(of).name;
     v.type = g_.value(of).type;
     v.type.dtype = DType::kF32;
-    return g_.add_value(std::move(v));
+    const ValueId made = g_.add_value(std::move(v));
+    if (g_.value(of).type.dtype == DType::kF16) made_.push_back(made);
+    return made;
   }
   ValueId wide_form(ValueId id) {
     ValueId& made = wide_[static_cast<size_t>(id)];
@@ -129,14 +132,16 @@ class Widener {
   }
 
   Graph& g_;
+  std::vector<ValueId> made_;  ///< float32 forms of float16 values
   std::vector<ValueId> wide_;  ///< float32 form of a value of the graph as it was; kNoValue: none yet
   std::unordered_map<ValueId, ValueId> pending_;  ///< float32 forms of values that no node gives as the file names them
 };
 
 }  // namespace
 
-void widen_float16(Graph& graph) {
-  if (std::ranges::any_of(graph.values, [](const Value& v) { return is_float16(v.type); })) Widener(graph).run();
+std::vector<ValueId> widen_float16(Graph& graph) {
+  if (std::ranges::none_of(graph.values, [](const Value& v) { return is_float16(v.type); })) return {};
+  return Widener(graph).run();
 }
 
 }  // namespace smelt

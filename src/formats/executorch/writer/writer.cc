@@ -91,8 +91,10 @@ Result<WriteResult> write(const Module& module, const WriteOptions& options) {
   return write_program(module, nullptr, options);
 }
 
+bool delegate_takes(const Graph& graph, const Node& node) { return XnnGraphWriter(graph).add(node); }
+
 bool can_write(const Module& module, const Graph& graph, const Node& node, const WriteOptions& options) {
-  if (options.delegate != "none" && XnnGraphWriter(graph).add(node)) return true;
+  if (options.delegate != "none" && delegate_takes(graph, node)) return true;
   FileProgram program;
   std::vector<formats::Unwritable> missing;
   add_states(module, program, missing);
@@ -117,6 +119,7 @@ const Writer pte_writer{.name = "pte",
                         .static_shapes = true,
                         .write_bounded = executorch::write_bounded,
                         .int8_delegate = true,
+                        .delegate_takes = executorch::delegate_takes,
                         .explicit_padding = true,
                         .channels_first = true};
 }  // namespace formats

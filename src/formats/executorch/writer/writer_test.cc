@@ -83,6 +83,12 @@ std::vector<OpCase> float_cases() {
   up.pads = {1, 1, 1, 1};
   up.output_padding = {1, 1};
   const Tensor image = f32({1, 4, 7, 6}), bias = f32({6}, 3);
+  SoftmaxAttrs channels;
+  channels.axis = 1;
+  GroupNormAttrs groups, each;
+  groups.groups = 2;
+  groups.act = {ActKind::kRelu};
+  each.groups = 0;
   const auto make = [](auto a) { return make_attrs<decltype(a)>(std::move(a)); };
   using enum Layout;
   return {
@@ -98,6 +104,9 @@ std::vector<OpCase> float_cases() {
       {"linear", Op::kMatMul, make(linear), {f32({2, 3, 4}), f32({6, 4}, 2), bias}},
       {"matmul", Op::kMatMul, make(MatMulAttrs()), {f32({3, 4}), f32({4, 6}, 2)}},
       {"softmax", Op::kSoftmax, make(SoftmaxAttrs()), {f32({2, 5})}},
+      {"softmax of channels", Op::kSoftmax, make(channels), {image}},
+      {"groups of channels", Op::kGroupNorm, make(groups), {image, f32({4}, 2), f32({4}, 3)}},
+      {"channels of rows", Op::kGroupNorm, make(each), {f32({2, 3, 8})}},
       {"add", Op::kBinary, make(BinaryAttrs(Binary::kAdd)), {image, f32({4, 1, 1}, 2)}},
       {"reshape", Op::kReshape, make(ReshapeAttrs()), {image, i64({2, -1})}},
       {"transpose", Op::kTranspose, make(TransposeAttrs({0, 2, 3, 1})), {image}},
@@ -413,8 +422,18 @@ TEST(ProgramWriter, FloatNodesByXnnpack) {
   for (const OpCase& c : portable_cases()) expect_same(c, "");
 }
 
-/// XNNPACK is given float32; inputs and outputs keep their type.
+/// A picture of one colour: squares that are summed before the mean goes would give a variance below 0.
+TEST(ProgramWriter, NormalizesConstantPictures) {
+  GroupNormAttrs each;
+  each.groups = 0;
+  Tensor x(DType::kF32, {1, 3, 31, 33});
+  for (int64_t i = 0; i < x.elements(); ++i) x.data<float>()[i] = 117.3f;
+  expect_same({"one colour", Op::kGroupNorm, make_attrs<GroupNormAttrs>(each), {x}}, "xnnpack");
+}
+
+/// XNNPACK is given float16; what calls of operators compute is float32 between conversions.
 TEST(ProgramWriter, Float16NodesByXnnpack) {
+  const auto casts = [](const Graph& g) { return std::ranges::count(g.nodes, Op::kCast, &Node::op); };
   const auto half = [](const Shape& shape, uint32_t seed) {
     return test::random_tensor(DType::kF16, shape, -1, 1, seed);
   };
@@ -428,7 +447,15 @@ TEST(ProgramWriter, Float16NodesByXnnpack) {
   const auto product = std::ranges::find(nodes, Op::kConv, &Node::op);
   ASSERT_NE(product, nodes.end());
   EXPECT_TRUE(product->origin.starts_with("XNN")) << product->origin;
+  EXPECT_EQ(module_of(*back).graphs[0].value(product->inputs[1]).type.dtype, DType::kF16);
+  EXPECT_EQ(casts(module_of(*back).graphs[0]), 0);
   EXPECT_EQ(back->outputs()[0].dtype, DType::kF16);
+  LayerNormAttrs norm;
+  norm.axis = -1;
+  const OpCase rows{"layer norm of float16", Op::kLayerNorm, make_attrs<LayerNormAttrs>(norm), {half({2, 8}, 1)}};
+  const auto portable = test::expect_same_written(test::one_node(rows), {rows.inputs[0]}, "pte", {}, 2e-3);
+  ASSERT_TRUE(portable.has_value());
+  EXPECT_EQ(casts(module_of(*portable).graphs[0]), 2);
 }
 
 TEST(ProgramWriter, QuantizedNodesStayIntegersInXnnpack) {

@@ -22,7 +22,7 @@ std::vector<uint32_t> dims_of(const Shape& s) { return {s.begin(), s.end()}; }
 
 XNNDatatype datatype_of(DType dtype, const QuantPtr& quant) {
   using enum XNNDatatype;
-  if (!quant) return xnn_datatype_fp32;
+  if (!quant) return dtype == DType::kF16 ? xnn_datatype_fp16 : xnn_datatype_fp32;
   if (quant->kind == Quantization::Kind::kPerToken) return xnn_datatype_qdint8;
   if (quant->kind == Quantization::Kind::kPerBlock) return xnn_datatype_qbint4;
   if (dtype == DType::kU8) return xnn_datatype_quint8;

@@ -26,9 +26,9 @@ Tensor permuted_constant(const Tensor& t, const std::vector<int64_t>& perm);
 /// of those of input and weights.
 QuantPtr bias_quant(const Graph& graph, const Node& node);
 
-/// An XNNPACK graph of nodes of one graph, which a program's delegate runs. Its values are float32, or int8 or uint8
-/// with one scale and zero point; what goes in and out has the order of dimensions that the graph gives it. Images
-/// between nodes have channels last.
+/// An XNNPACK graph of nodes of one graph, which a program's delegate runs. Its values are float32, float16, or int8 or
+/// uint8 with one scale and zero point; what goes in and out has the order of dimensions that the graph gives it.
+/// Images between nodes have channels last.
 class XnnGraphWriter {
  public:
   explicit XnnGraphWriter(const Graph& graph) : graph_(graph) {}

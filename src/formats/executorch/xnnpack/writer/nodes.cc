@@ -6,6 +6,7 @@
 
 #include "ops/common/quantized_pair.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/normalization/normalization.h"
 #include "ops/pool/pool.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
@@ -39,21 +40,28 @@ bool XnnNodeWriter::all_8bit(int n) const {
   return makes_8bit();
 }
 
-Id XnnNodeWriter::as_real(Id x, bool real) { return real && g_.quant(x) ? g_.convert(x, DType::kF32, nullptr) : x; }
+DType XnnNodeWriter::real_dtype() const {
+  return in_type(0).dtype == DType::kF16 || out_type().dtype == DType::kF16 ? DType::kF16 : DType::kF32;
+}
+
+Id XnnNodeWriter::as_real(Id x, bool real) { return real && g_.quant(x) ? g_.convert(x, real_dtype(), nullptr) : x; }
 
 Id XnnNodeWriter::real_constant(int i, const std::vector<int64_t>& perm, const Shape& shape) {
   const Tensor t = *constant(i);
   const QuantPtr q = quant(i);
-  return g_.add_constant(DType::kF32, shape, nullptr, [t, q, perm] {
-    Tensor real(DType::kF32, t.shape());
+  const DType dtype = real_dtype();
+  return g_.add_constant(dtype, shape, nullptr, [t, q, perm, dtype] {
+    Tensor real = t;
     if (q) {
       Tensor typed = t;
       typed.set_quant(q);
+      real = Tensor(DType::kF32, t.shape());
       dequantize(typed, real.data<float>());
-    } else if (t.dtype() == DType::kF32) {
-      real = t;
-    } else {
-      for (int64_t e = 0; e < t.elements(); ++e) set_double(real, e, get_double(t, e));
+    }
+    if (real.dtype() != dtype) {
+      Tensor made(dtype, t.shape());
+      for (int64_t e = 0; e < t.elements(); ++e) set_double(made, e, get_double(real, e));
+      real = std::move(made);
     }
     return perm.empty() ? real : permuted_constant(real, perm);
   });
@@ -61,7 +69,7 @@ Id XnnNodeWriter::real_constant(int i, const std::vector<int64_t>& perm, const S
 
 Id XnnNodeWriter::in(int i, bool real) {
   const Tensor* t = constant(i);
-  if (t && real && (quant(i) || t->dtype() != DType::kF32))
+  if (t && real && (quant(i) || t->dtype() != real_dtype()))
     return real_constant(i, {}, t->rank() == 0 ? Shape{1} : t->shape());
   return as_real(g_.value(id(i)), real);
 }
@@ -71,7 +79,7 @@ Id XnnNodeWriter::image(int i, Layout layout, bool real) {
 }
 
 Id XnnNodeWriter::result(const Shape& shape, bool real) {
-  return real ? g_.add_value(DType::kF32, shape) : g_.add_value(out_type().dtype, shape, out_type().quant);
+  return real ? g_.add_value(real_dtype(), shape) : g_.add_value(out_type().dtype, shape, out_type().quant);
 }
 
 bool XnnNodeWriter::bound(Id y, bool channels_last) {
@@ -85,10 +93,10 @@ std::optional<Id> XnnNodeWriter::activated(Id y, const Activation& act) {
   if (g_.quant(y)) return std::nullopt;
   const Shape s = g_.shape(y);
   if (act.kind == ActKind::kNone) return y;
-  if (act.kind == ActKind::kTanh) return g_.unary(Type::XNNTanh, y, DType::kF32, s, nullptr);
-  if (act.kind == ActKind::kSigmoid) return g_.unary(Type::XNNSigmoid, y, DType::kF32, s, nullptr);
+  if (act.kind == ActKind::kTanh) return g_.unary(Type::XNNTanh, y, real_dtype(), s, nullptr);
+  if (act.kind == ActKind::kSigmoid) return g_.unary(Type::XNNSigmoid, y, real_dtype(), s, nullptr);
   if (!clamps(act)) return std::nullopt;
-  const Id z = g_.add_value(DType::kF32, s);
+  const Id z = g_.add_value(real_dtype(), s);
   g_.node(
       Type::XNNClamp, [=](Builder& b) { return fb_xnnpack::Create_XNNNode1x1(b, y, z).Union(); },
       activation_bounds(act));
@@ -123,10 +131,11 @@ bool keep_layout(XnnNodeWriter& w, F&& op) {
 bool unary(XnnNodeWriter& w) {
   const auto& a = w.attrs<UnaryAttrs>();
   XnnGraphWriter& g = w.g();
+  const DType dtype = w.real_dtype();
   if (a.fn == Unary::kIdentity) return w.out(w.in(0, !same_quant_params(w.in_type(0).quant, w.out_type().quant)));
   return keep_layout(w, [&](Id x) -> std::optional<Id> {
     const Shape s = g.shape(x);
-    if (const Type type = unary_type(a.fn); type != Type::NONE) return g.unary(type, x, DType::kF32, s, nullptr);
+    if (const Type type = unary_type(a.fn); type != Type::NONE) return g.unary(type, x, dtype, s, nullptr);
     const auto alpha = static_cast<float>(a.a);
     switch (a.fn) {
       case Unary::kRelu:
@@ -139,20 +148,20 @@ bool unary(XnnNodeWriter& w) {
         if (!(a.a < a.b)) return std::nullopt;
         return w.activated(x, {ActKind::kClamp, alpha, static_cast<float>(a.b)});
       case Unary::kLeakyRelu: {
-        const Id y = g.add_value(DType::kF32, s);
+        const Id y = g.add_value(dtype, s);
         if (!std::isfinite(alpha)) return std::nullopt;
         g.node(Type::XNNLeakyReLU, [=](Builder& b) { return fb_xnnpack::CreateXNNLeakyReLU(b, alpha, x, y).Union(); });
         return y;
       }
       case Unary::kElu: {
         if (!std::isnormal(alpha) || alpha < 0 || (a.b != 0 && a.b != 1) || (a.c != 0 && a.c != 1)) return std::nullopt;
-        const Id y = g.add_value(DType::kF32, s);
+        const Id y = g.add_value(dtype, s);
         g.node(Type::XNNELU, [=](Builder& b) { return fb_xnnpack::CreateXNNELU(b, alpha, x, y).Union(); });
         return y;
       }
       case Unary::kSilu: {
         if (a.a != 0 && a.a != 1) return std::nullopt;
-        const Id gate = g.unary(Type::XNNSigmoid, x, DType::kF32, s, nullptr), y = g.add_value(DType::kF32, s);
+        const Id gate = g.unary(Type::XNNSigmoid, x, dtype, s, nullptr), y = g.add_value(dtype, s);
         g.node(Type::XNNMultiply, [=](Builder& b) { return fb_xnnpack::Create_XNNNode2x1(b, x, gate, y).Union(); });
         return y;
       }
@@ -197,8 +206,9 @@ Id operand_last(XnnNodeWriter& w, int i, int rank, bool real) {
   for (int d = 2; d < rank; ++d) perm.push_back(d);
   perm.push_back(1);
   Tensor t = *w.constant(i);
-  return w.g().add_constant(DType::kF32, last, nullptr, [t, wide, perm] {
-    Tensor grown(DType::kF32, wide);
+  const DType dtype = w.real_dtype();
+  return w.g().add_constant(dtype, last, nullptr, [t, wide, perm, dtype] {
+    Tensor grown(dtype, wide);
     for (int64_t e = 0; e < t.elements(); ++e) set_double(grown, e, get_double(t, e));
     return permuted_constant(grown, perm);
   });
@@ -210,12 +220,12 @@ bool binary(XnnNodeWriter& w) {
   const Type type = binary_type(a.fn);
   if (type == Type::NONE || a.alpha != 1 || (a.act.kind != ActKind::kNone && !clamps(a.act))) return false;
   const bool linear = a.fn == Binary::kAdd || a.fn == Binary::kSub || a.fn == Binary::kMul;
-  const bool integers = linear && rounds_in_integers(a.rounding) && w.all_8bit(2) && !w.constant(0) && !w.constant(1) &&
-                        ratios_fit(w, a.fn);
+  const bool integers =
+      linear && rounds_in_integers(a.rounding) && w.all_8bit(2) && !w.constant(0) && ratios_fit(w, a.fn);
   const int rank = w.out_type().shape.rank();
   // An image that is there with channels last only stays so; the other operand follows if it can.
   const auto follows = [&](int i) {
-    return w.constant(i) ? !w.quant(i) && w.constant(i)->dtype() == DType::kF32 : w.in_type(i).shape.rank() == rank;
+    return w.constant(i) ? !w.quant(i) && w.constant(i)->dtype() == w.real_dtype() : w.in_type(i).shape.rank() == rank;
   };
   const bool last =
       (g.only_channels_last(w.id(0)) || g.only_channels_last(w.id(1))) && rank >= 3 && follows(0) && follows(1);
@@ -240,9 +250,11 @@ bool softmax(XnnNodeWriter& w) {
   const auto& a = w.attrs<SoftmaxAttrs>();
   const int rank = w.in_type(0).shape.rank();
   const int64_t axis = a.axis < 0 ? a.axis + rank : a.axis;
-  if (a.kind != SoftmaxAttrs::Kind::kSoftmax || a.beta != 1 || axis != rank - 1) return false;
-  const Id x = w.in(0, true);
-  return w.out(w.g().unary(Type::XNNSoftmax, x, DType::kF32, Shape(w.g().shape(x)), nullptr));
+  const bool channels = axis == 1 && rank > 2;  // the last dimension of an image with channels last
+  if (a.kind != SoftmaxAttrs::Kind::kSoftmax || a.beta != 1 || (axis != rank - 1 && !channels)) return false;
+  const Layout layout = channels ? Layout::kChannelsFirst : Layout::kChannelsLast;
+  const Id x = w.image(0, layout, true);
+  return w.out_image(w.g().unary(Type::XNNSoftmax, x, w.real_dtype(), Shape(w.g().shape(x)), nullptr), layout);
 }
 
 /// The mean over rows and columns.
@@ -269,12 +281,73 @@ bool reduce(XnnNodeWriter& w) {
   return *axes == std::vector<int64_t>{2, 3} && global_average(w, Layout::kChannelsFirst, a.rounding);
 }
 
-/// An image of float32 with zeros around it; `pads` are those in front of rows and columns, then behind.
+/// The mean over rows and columns of an image [n, h, w, c].
+Id image_mean(XnnGraphWriter& g, Id x) {
+  const Id y = g.add_value(DType::kF32, Shape{g.shape(x)[0], 1, 1, g.shape(x)[3]});
+  constexpr uint32_t kKeepDims = 0x40;
+  g.node(Type::XNNGlobalAvgPooling2d,
+         [=](Builder& b) { return fb_xnnpack::Create_XNNNode1x1(b, x, y, kKeepDims).Union(); });
+  return y;
+}
+
+/// Groups of channels of an image less their mean, over their deviation. The mean goes before squares are summed: the
+/// mean of the squares less the square of the mean, as ExecuTorch's own kernel has it, may round to less than 0.
+bool group_norm(XnnNodeWriter& w) {
+  const auto& a = w.attrs<GroupNormAttrs>();
+  XnnGraphWriter& g = w.g();
+  const Shape given = w.in_type(0).shape;
+  if (given.rank() < 3 || w.node().outputs.size() != 1 || w.real_dtype() != DType::kF32 || w.makes_8bit() ||
+      !clamps(a.act))
+    return false;
+  const int64_t channels = a.layout == Layout::kChannelsLast ? given.back() : given[1];
+  const int64_t groups = a.groups == 0 ? channels : a.groups;
+  if (groups < 1 || channels % groups != 0 || (a.per_group_affine && groups != channels)) return false;
+  for (const int i : {1, 2})
+    if (w.has(i) && (!w.constant(i) || w.constant(i)->elements() != channels || !is_float(w.constant(i)->dtype())))
+      return false;
+  const auto filled = [&](const Shape& shape, double value) {
+    return g.add_constant(DType::kF32, shape, nullptr, [shape, value] {
+      Tensor t(DType::kF32, shape);
+      for (int64_t i = 0; i < t.elements(); ++i) set_double(t, i, value);
+      return t;
+    });
+  };
+  // The first operand has the shape of the result.
+  const auto binary_of = [&](Type type, Id x, Id y, const Activation& act = {}) {
+    const Id z = g.add_value(DType::kF32, Shape(g.shape(x)));
+    const auto table = [=](Builder& b) { return fb_xnnpack::Create_XNNNode2x1(b, x, y, z).Union(); };
+    act.kind == ActKind::kNone ? g.node(type, table) : g.node(type, table, activation_bounds(act));
+    return z;
+  };
+  const Id whole = w.image(0, a.layout, true);
+  const Shape last = g.shape(whole);
+  const int64_t n = last[0], size = channels / groups;
+  const Id x = last.rank() == 4 ? whole : g.reshape(whole, Shape{n, last.elements() / (n * channels), 1, channels});
+  const auto mean_of = [&](Id v) {
+    const Id each = image_mean(g, v);
+    if (size == 1) return each;
+    const Id mean = image_mean(g, g.reshape(each, Shape{n * groups, size, 1, 1}));
+    const Id spread = g.add_value(DType::kF32, Shape{n * groups, size, 1, 1});
+    const Id ones = filled(Shape{1, size, 1, 1}, 1);
+    g.node(Type::XNNMultiply, [=](Builder& b) { return fb_xnnpack::Create_XNNNode2x1(b, mean, ones, spread).Union(); });
+    return g.reshape(spread, Shape{n, 1, 1, channels});
+  };
+  const Id centred = binary_of(Type::XNNSubtract, x, mean_of(x));
+  const Id variance = mean_of(binary_of(Type::XNNMultiply, centred, centred));
+  const Id sum = binary_of(Type::XNNAdd, variance, filled(Shape{1}, a.epsilon));
+  Id factor = g.unary(Type::XNNReciprocalSquareRoot, sum, DType::kF32, Shape(g.shape(sum)), nullptr);
+  if (w.has(1)) factor = binary_of(Type::XNNMultiply, factor, w.real_constant(1, {}, Shape{channels}));
+  Id y = binary_of(Type::XNNMultiply, centred, factor, w.has(2) ? Activation{} : a.act);
+  if (w.has(2)) y = binary_of(Type::XNNAdd, y, w.real_constant(2, {}, Shape{channels}), a.act);
+  return w.out_image(g.reshape(y, last), a.layout);
+}
+
+/// An image of real values with zeros around it; `pads` are those in front of rows and columns, then behind.
 Id with_zeros(XnnNodeWriter& w, Id x, const std::vector<int64_t>& pads) {
   const Shape s = w.g().shape(x);
   const auto n = [](int64_t v) { return static_cast<uint32_t>(v); };
   const std::vector<uint32_t> before{0, n(pads[0]), n(pads[1]), 0}, after{0, n(pads[2]), n(pads[3]), 0};
-  const Id y = w.g().add_value(DType::kF32, Shape{s[0], s[1] + pads[0] + pads[2], s[2] + pads[1] + pads[3], s[3]});
+  const Id y = w.g().add_value(w.g().dtype(x), Shape{s[0], s[1] + pads[0] + pads[2], s[2] + pads[1] + pads[3], s[3]});
   w.g().node(Type::XNNStaticConstantPad, [=](Builder& b) {
     return fb_xnnpack::CreateXNNStaticConstantPadDirect(b, &before, &after, 0, x, y).Union();
   });
@@ -362,7 +435,7 @@ bool concat(XnnNodeWriter& w) {
   int channels_last = 0;
   for (int i = 0; i < n; ++i) {
     integers = integers && same_quant_params(w.in_type(i).quant, w.out_type().quant) && !w.constant(i);
-    images = images && (!w.constant(i) || (!w.quant(i) && w.constant(i)->dtype() == DType::kF32));
+    images = images && (!w.constant(i) || (!w.quant(i) && w.constant(i)->dtype() == w.real_dtype()));
     channels_last += w.g().only_channels_last(w.id(i)) ? 1 : 0;
   }
   const bool last = images && channels_last > 0 && channels_last * 2 >= n;
@@ -418,21 +491,31 @@ bool fits(const Value& v) {
   const ValueType& t = v.type;
   if (v.constant) return t.dtype != DType::kString && t.is_static() && t.shape.elements() > 0;
   if (!t.is_static() || t.shape.rank() < 1 || t.shape.rank() > 6 || t.shape.elements() < 1) return false;
-  return t.dtype == DType::kF32 ? !t.quant : smelt::is_8bit(t.dtype) && is_per_tensor(t.quant);
+  const bool real = t.dtype == DType::kF32 || t.dtype == DType::kF16;
+  return real ? !t.quant : smelt::is_8bit(t.dtype) && is_per_tensor(t.quant);
 }
 
-/// True if int8 and uint8 values meet in a node, which XNNPACK has no kernels for.
-bool mixes_signs(const Graph& graph, const Node& node) {
-  DType seen = DType::kF32;
-  const auto differs = [&](ValueId id) {
-    if (id == kNoValue || graph.value(id).constant) return false;
-    const DType t = graph.value(id).type.dtype;
-    if (t == DType::kF32) return false;
-    const bool other = seen != DType::kF32 && t != seen;
-    seen = t;
-    return other;
-  };
-  return std::ranges::any_of(node.inputs, differs) || std::ranges::any_of(node.outputs, differs);
+/// True if int8, uint8 and float16 values meet in a node, which XNNPACK has no kernels for.
+bool mixes_types(const Graph& graph, const Node& node) {
+  DType other = DType::kF32;
+  bool real = false, mixed = false;
+  for (const auto* list : {&node.inputs, &node.outputs})
+    for (const ValueId id : *list) {
+      if (id == kNoValue || graph.value(id).constant) continue;
+      const DType t = graph.value(id).type.dtype;
+      if (t == DType::kF32) {
+        real = true;
+        continue;
+      }
+      mixed = mixed || (other != DType::kF32 && t != other);
+      other = t;
+    }
+  return mixed || (other == DType::kF16 && real);
+}
+
+/// Between float16 and float32.
+bool cast(XnnNodeWriter& w) {
+  return keep_layout(w, [&](Id x) { return std::optional(w.g().convert(x, w.out_type().dtype, nullptr)); });
 }
 
 }  // namespace
@@ -444,7 +527,11 @@ bool write_xnn_node(XnnGraphWriter& graph, const Node& node) {
     if (id != kNoValue && !fits(graph.graph().value(id))) return false;
   for (const ValueId id : node.outputs)
     if (id != kNoValue && !fits(graph.graph().value(id))) return false;
-  if (mixes_signs(graph.graph(), node)) return false;
+  if (node.op == Op::kCast) {
+    const auto is_real = [](const ValueType& t) { return t.dtype == DType::kF32 || t.dtype == DType::kF16; };
+    return is_real(w.in_type(0)) && is_real(w.out_type()) && !w.constant(0) && cast(w);
+  }
+  if (mixes_types(graph.graph(), node)) return false;
   switch (node.op) {
     case Op::kConv:
       return xnn_conv(w);
@@ -460,8 +547,12 @@ bool write_xnn_node(XnnGraphWriter& graph, const Node& node) {
       return softmax(w);
     case Op::kPool:
       return pool(w);
+    case Op::kGroupNorm:
+      return group_norm(w);
     case Op::kReduce:
       return reduce(w);
+    case Op::kExpand:
+      return w.in_type(0).shape == w.out_type().shape && w.out(w.in(0, false));
     case Op::kReshape:
     case Op::kSqueeze:
     case Op::kUnsqueeze:

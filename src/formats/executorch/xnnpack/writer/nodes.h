@@ -22,16 +22,19 @@ class XnnNodeWriter : public formats::WrittenNode {
   /// Quantization of input i, of its type or of its constant; of a bias as bias_quant gives it.
   QuantPtr quant(int i) const;
 
+  /// The type that the node computes real values in: float16 if its first input or its output has that, else float32.
+  DType real_dtype() const;
+
   /// True if input i, or the output, is int8 or uint8 with one scale and zero point.
   bool is_8bit(int i) const { return eight_bits(in_type(i)); }
   bool makes_8bit() const { return eight_bits(out_type()); }
   /// True if the output and the first `n` inputs are int8, or uint8 all of them.
   bool all_8bit(int n) const;
 
-  /// Input i in the graph's order; with `real` as float32.
+  /// Input i in the graph's order; with `real` of real_dtype().
   Id in(int i, bool real);
   Id image(int i, Layout layout, bool real);
-  /// A constant of float32: dequantized, and with its dimensions in another order and grouping.
+  /// A constant of real_dtype(): dequantized, and with its dimensions in another order and grouping.
   Id real_constant(int i, const std::vector<int64_t>& perm, const Shape& shape);
   /// Binds the output: quantized here if it is 8-bit and `y` is not.
   bool out(Id y) { return bound(y, false); }

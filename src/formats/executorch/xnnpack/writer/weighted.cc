@@ -32,6 +32,7 @@ bool symmetric_int8(const XnnNodeWriter& w, const Tensor& t) {
 std::optional<Arithmetic> arithmetic_of(const XnnNodeWriter& w, const Tensor& filter, bool dynamic) {
   const QuantPtr q = w.quant(1);
   if (!is_float(filter.dtype()) && !q) return std::nullopt;
+  if (w.real_dtype() == DType::kF16 && (q || dynamic)) return std::nullopt;
   if (dynamic && is_four_bit_matrix(filter, q)) return Arithmetic::kDynamic;
   const bool is_uint8 = filter.dtype() == DType::kU8 && is_per_tensor(q);
   if (!symmetric_int8(w, filter) && !is_uint8) return Arithmetic::kReal;
