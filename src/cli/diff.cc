@@ -34,11 +34,12 @@ Result<std::vector<Draw>> make_draws(const DiffOptions& o, const Model& model, c
   std::vector<Draw> out;
   const Graph& read = module_of(model).graphs[static_cast<size_t>(module_of(model).find_method(o.method)->graph)];
   const auto add = [&](const std::string& name, const InputOptions& how) -> Status {
+    const uint64_t seed = how.seed + out.size();  // words of its own for each draw
     SMELT_ASSIGN(const Inputs inputs, gather_inputs(model, o.method, how));
     Draw d{name, {}};
     for (size_t i = 0; i < inputs.values.size(); ++i)
       if (!read.value(read.inputs[i]).constant) d.inputs.push_back(inputs.values[i]);
-    if (name != "given") spread_indices(graph, d.inputs, how.seed);
+    if (name != "given") spread_indices(graph, d.inputs, seed);
     out.push_back(std::move(d));
     return Ok();
   };

@@ -306,25 +306,59 @@ Result<std::vector<Datum>> convert_inputs(const Graph& from_graph, const std::ve
       shape = want.shape;
     }
     const DType dtype = want.dtype == DType::kInvalid ? t.dtype() : want.dtype;
-    if (dtype == t.dtype() && layout == ElementOrder::kSame && same_quant_params(t.quant(), want.quant)) {
+    // A side whose integers have no parameters of their own is given the same integers.
+    const bool raw = is_integer(dtype) && dtype == t.dtype() && (!t.quant() || !want.quant);
+    const bool same = raw || same_quant_params(t.quant(), want.quant);
+    if (dtype == t.dtype() && layout == ElementOrder::kSame && same) {
+      t.set_quant(want.quant);
       out.emplace_back(t.reshaped(shape));
       continue;
     }
     if (dtype == DType::kString || t.dtype() == DType::kString)
       return InvalidInput("input '", to_graph.value(to_graph.inputs[i]).name, "' is text in one model alone");
     SMELT_ASSIGN(Tensor made, Tensor::allocate(dtype, shape));
-    made.set_quant(want.quant);
+    made.set_quant(raw ? t.quant() : want.quant);
     write_reals(laid_out(reals(t), t.shape(), layout), made);
+    made.set_quant(want.quant);
     out.emplace_back(std::move(made));
   }
   return out;
 }
 
+namespace {
+
+/// Draws indices into a table. Those into a large one lie in a few windows, at its ends and between: a row that is read
+/// brings as many pages of the mapped file with it as the system keeps together, up to 2 MB.
+class IndexDraw {
+ public:
+  IndexDraw(int64_t extent, bool large, std::mt19937_64& random) : random_(random), rows_(extent) {
+    if (!large || extent <= kWindows * kRows) return;
+    rows_ = kRows;
+    starts_ = {0, extent - kRows};
+    while (starts_.size() < static_cast<size_t>(kWindows)) starts_.push_back(below(extent - kRows));
+  }
+  int64_t operator()() {
+    const int64_t start = starts_[static_cast<size_t>(below(static_cast<int64_t>(starts_.size())))];
+    return start + below(rows_);
+  }
+
+ private:
+  static constexpr int64_t kWindows = 4, kRows = 64;
+  int64_t below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
+  std::mt19937_64& random_;
+  int64_t rows_;
+  std::vector<int64_t> starts_{0};
+};
+
+}  // namespace
+
 void spread_indices(const Graph& g, std::vector<Datum>& inputs, uint64_t seed) {
+  constexpr size_t kLarge = size_t{8} << 20;
   std::mt19937_64 random(seed);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].is_tensor() || !is_integer(inputs[i].tensor.dtype()) || g.value(g.inputs[i]).type.quant) continue;
     int64_t extent = 0;
+    bool large = false;
     for (const Node& n : g.nodes) {
       if ((n.op != Op::kGather && n.op != Op::kEmbeddingLookup) || n.inputs.size() < 2) continue;
       const bool lookup = n.op == Op::kEmbeddingLookup;
@@ -334,11 +368,12 @@ void spread_indices(const Graph& g, std::vector<Datum>& inputs, uint64_t seed) {
       const int64_t rank = table.constant->rank();
       const int64_t size = table.constant->dim(static_cast<int>((axis + rank) % rank));
       extent = extent == 0 ? size : std::min(extent, size);
+      large = large || table.constant->bytes() > kLarge;
     }
     if (extent <= 0) continue;
     Tensor t = inputs[i].tensor.clone();
-    for (int64_t k = 0; k < t.elements(); ++k)
-      set_int(t, k, static_cast<int64_t>(random() % static_cast<uint64_t>(extent)));
+    IndexDraw draw(extent, large, random);
+    for (int64_t k = 0; k < t.elements(); ++k) set_int(t, k, draw());
     inputs[i] = Datum(std::move(t));
   }
 }
@@ -346,6 +381,8 @@ void spread_indices(const Graph& g, std::vector<Datum>& inputs, uint64_t seed) {
 Result<Comparison> compare(Side& first, Side& second, const std::vector<Draw>& draws, const CompareOptions& options) {
   Comparison out;
   out.swapped = !second.takes_changes() && first.takes_changes();
+  first.show_parameters(second.has_quantized_values());
+  second.show_parameters(first.has_quantized_values());
   Comparing comparing(out.swapped ? second : first, out.swapped ? first : second, options);
   SMELT_TRY(comparing.run(draws, out));
   return out;

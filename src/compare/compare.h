@@ -68,8 +68,9 @@ Result<std::vector<Datum>> convert_inputs(const Graph& from_graph, const std::ve
 /// Inputs of `to` to those of `from`: by name, else by position. An error where their number differs.
 Result<std::vector<int>> pair_inputs(const Graph& from, const Graph& to);
 
-/// Draws the indices that a Gather looks up in a constant from its whole table: inputs that are always 0 or 1 would
-/// show little of it.
+/// Draws the indices that a Gather looks up in a constant from its whole table, of one above 8 MB from 256 rows here
+/// and there, since each row that is read brings pages of the file with it: inputs that are always 0 or 1 would show
+/// little of it.
 void spread_indices(const Graph& graph, std::vector<Datum>& inputs, uint64_t seed);
 
 /// Writes real values into a tensor: quantized, rounded or as they are.

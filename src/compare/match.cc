@@ -203,11 +203,43 @@ class Matcher {
     }
     return any;
   }
+  static QuantPtr quant_of(const Observations& seen, ValueId id) {
+    const auto at = seen.find(id);
+    return at == seen.end() ? nullptr : at->second.type.quant();
+  }
+  /// What a real value becomes that a QuantizeLinear rounds to these parameters, behind an activation or nodes that
+  /// move it; kNoValue: it is not rounded so.
+  static ValueId rounded(const Graph& g, const Observations& seen, ValueId id, const QuantPtr& quant) {
+    constexpr int kMost = 4;
+    for (int step = 0; step < kMost; ++step) {
+      const Node* reader = nullptr;
+      for (const Node& n : g.nodes) {
+        if (std::ranges::count(n.inputs, id) == 0) continue;
+        if (reader) return kNoValue;
+        reader = &n;
+      }
+      if (!reader || reader->outputs.size() != 1 || reader->inputs[0] != id) return kNoValue;
+      id = reader->outputs[0];
+      if (reader->op == Op::kQuantizeLinear) return same_quant_params(quant_of(seen, id), quant) ? id : kNoValue;
+      const bool moves = op_info(reader->op).flags & (kDataMovement | kView);
+      if (!moves && reader->op != Op::kUnary && reader->op != Op::kClamp) return kNoValue;
+    }
+    return kNoValue;
+  }
+  /// Pairs results of nodes of one operator. One that is quantized goes with what the other one's is rounded to.
+  bool pair_results(ValueId x, ValueId y) {
+    const QuantPtr p = quant_of(a_, x), q = quant_of(b_, y);
+    if (p && !q)
+      if (const ValueId made = rounded(second_, b_, y, p); made != kNoValue) y = made;
+    if (q && !p)
+      if (const ValueId made = rounded(first_, a_, x, q); made != kNoValue) x = made;
+    return taken_.count(x) == 0 && !paired(y) && pair(x, y, Evidence::kStructure);
+  }
   bool pair_outputs(const Node& a, const Node& b) {
     bool any = false;
     for (size_t i = 0; i < b.outputs.size(); ++i)
       if (b.outputs[i] != kNoValue && a.outputs[i] != kNoValue && taken_.count(a.outputs[i]) == 0)
-        any = pair(a.outputs[i], b.outputs[i], Evidence::kStructure) || any;
+        any = pair_results(a.outputs[i], b.outputs[i]) || any;
     return any;
   }
   /// Nodes of one operator on the same operands.
@@ -247,7 +279,7 @@ class Matcher {
         const ValueId x = a->inputs[i], y = b.inputs[i];
         if (x == kNoValue || y == kNoValue || paired(y) || taken_.count(x) > 0) continue;
         const Node *p = maker_a(x), *q = maker_b(y);
-        if (p && q && alike(*p, *q)) any = pair(x, y, Evidence::kStructure) || any;
+        if (p && q && alike(*p, *q)) any = pair_results(x, y) || any;
       }
     }
     return any;
@@ -292,7 +324,7 @@ class Matcher {
       }
     for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
       if (same(i, j) && best[i * w + j] == best[(i + 1) * w + j + 1] + 1)
-        pair(a[i++], b[j++], Evidence::kStructure);
+        pair_results(a[i++], b[j++]);
       else if (best[(i + 1) * w + j] >= best[i * w + j + 1])
         ++i;
       else

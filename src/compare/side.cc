@@ -5,28 +5,87 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <unordered_map>
 
 #include "backends/backend.h"
 #include "base/error.h"
 #include "base/guard.h"
 #include "base/mapped_file.h"
 #include "compare/peer.h"
+#include "ops/common/quantized_pair.h"
 #include "ops/core/op.h"
 #include "runtime/compiled.h"
 #include "runtime/executor.h"
 #include "runtime/model_access.h"
 #include "runtime/planned_environment.h"
+#include "tensor/numeric.h"
+#include "tensor/quant_params.h"
 
 namespace smelt {
 namespace {
 
 constexpr size_t kNoLimit = size_t{1} << 46;
 
-Status show_inputs(const Graph& g, std::span<const Datum> inputs, ValueTap& tap) {
+/// Quantization of 8-bit integers that a graph holds without it: what a QuantizeLinear gives or a DequantizeLinear
+/// reads, and what moves between these.
+class IntegerQuants {
+ public:
+  IntegerQuants(const Graph& g, bool wanted) : g_(g) {
+    if (!wanted) return;
+    for (const Node& n : g.nodes) {
+      if (n.outputs.empty() || n.inputs.empty()) continue;
+      if (n.op == Op::kQuantizeLinear)
+        set(n.outputs[0], parameters(n));
+      else if (moves(n))
+        set(n.outputs[0], of(n.inputs[0]));
+    }
+    for (size_t k = g.nodes.size(); k-- > 0;) {
+      const Node& n = g.nodes[k];
+      if (n.outputs.empty() || n.inputs.empty()) continue;
+      if (n.op == Op::kDequantizeLinear)
+        set(n.inputs[0], parameters(n));
+      else if (moves(n))
+        set(n.inputs[0], of(n.outputs[0]));
+    }
+  }
+  QuantPtr of(ValueId id) const {
+    const auto at = quants_.find(id);
+    return at == quants_.end() ? nullptr : at->second;
+  }
+
+ private:
+  static bool moves(const Node& n) { return (op_info(n.op).flags & (kDataMovement | kView)) && n.op != Op::kConcat; }
+  void set(ValueId id, QuantPtr quant) {
+    if (!quant || id == kNoValue) return;
+    const ValueType& t = g_.value(id).type;
+    if (is_8bit(t.dtype) && !t.quant) quants_.emplace(id, std::move(quant));
+  }
+  /// Constant scale and zero point of the whole tensor; null: there are none.
+  QuantPtr parameters(const Node& n) const {
+    const auto constant = [&](size_t i) {
+      return i < n.inputs.size() && n.inputs[i] != kNoValue ? g_.value(n.inputs[i]).constant.get() : nullptr;
+    };
+    const Tensor *scale = constant(1), *zero = constant(2);
+    if (!scale || scale->elements() != 1 || (zero && zero->elements() != 1) ||
+        (!zero && n.inputs.size() > 2 && n.inputs[2] != kNoValue))
+      return nullptr;
+    auto q = std::make_shared<Quantization>();
+    q->scales = {static_cast<float>(get_double(*scale, 0))};
+    if (zero) q->zero_points = {static_cast<int32_t>(get_int(*zero, 0))};
+    return q;
+  }
+  const Graph& g_;
+  std::unordered_map<ValueId, QuantPtr> quants_;
+};
+
+Status show_inputs(const Graph& g, const IntegerQuants& quants, std::span<const Datum> inputs, ValueTap& tap) {
   const Node none;
   for (size_t i = 0; i < inputs.size() && i < g.inputs.size(); ++i) {
     Datum d = inputs[i];
-    if (d.is_tensor() && !d.tensor.quant()) d.tensor.set_quant(g.value(g.inputs[i]).type.quant);
+    if (d.is_tensor() && !d.tensor.quant()) {
+      const QuantPtr& own = g.value(g.inputs[i]).type.quant;
+      d.tensor.set_quant(own ? own : quants.of(g.inputs[i]));
+    }
     if (g.inputs[i] != kNoValue) SMELT_TRY(tap.made(none, g.inputs[i], d, true));
   }
   return Ok();
@@ -53,21 +112,30 @@ void release_constants(const Ranges& constants) {
 /// Keeps a tap in place for one run. It sees the values of the graph.
 class Tapped final : ValueTap {
  public:
-  Tapped(Environment& env, const Graph& g, const Ranges& constants, ValueTap& tap)
-      : env_(env), values_(static_cast<ValueId>(g.values.size())), constants_(constants), tap_(tap) {
+  Tapped(Environment& env, const Graph& g, const IntegerQuants& quants, const Ranges& constants, ValueTap& tap)
+      : env_(env), values_(static_cast<ValueId>(g.values.size())), quants_(quants), constants_(constants), tap_(tap) {
     env_.tap = this;
   }
   ~Tapped() override { env_.tap = nullptr; }
   Status made(const Node& node, ValueId id, Datum& value, bool shared) override {
     constexpr int kOften = 8;
-    if (++seen_ % kOften == 0) release_constants(constants_);
-    return id < values_ ? tap_.made(node, id, value, shared) : Ok();
+    // A few rows of a table bring many pages with them.
+    const bool looks_up = node.op == Op::kGather || node.op == Op::kEmbeddingLookup;
+    if (++seen_ % kOften == 0 || looks_up) release_constants(constants_);
+    if (id >= values_) return Ok();
+    const QuantPtr quant = value.is_tensor() && !value.tensor.quant() ? quants_.of(id) : nullptr;
+    if (!quant) return tap_.made(node, id, value, shared);
+    value.tensor.set_quant(quant);
+    const Status status = tap_.made(node, id, value, shared);
+    value.tensor.set_quant(nullptr);
+    return status;
   }
 
  private:
   int seen_ = 0;
   Environment& env_;
   ValueId values_;
+  const IntegerQuants& quants_;
   const Ranges& constants_;
   ValueTap& tap_;
 };
@@ -110,10 +178,11 @@ class HostSide final : public Side {
   Status run(std::span<const Datum> inputs, ValueTap& tap) override {
     return guarded([&]() -> Status {
       if (!env_) env_ = make_(apart(*module_));
-      SMELT_TRY(show_inputs(graph(), inputs, tap));
+      const IntegerQuants quants(graph(), shows_parameters_);
+      SMELT_TRY(show_inputs(graph(), quants, inputs, tap));
       env_->reset_state();
       env_->control.begin(env_->options, env_->size, inputs);
-      const Tapped tapped(*env_, graph(), constants_, tap);
+      const Tapped tapped(*env_, graph(), quants, constants_, tap);
       SMELT_TRY(env_->call(graph_, inputs, 0));
       return Ok();
     });
@@ -141,7 +210,7 @@ class DeviceSide final : public Side {
         backends_(std::move(backends)) {}
   Status run(std::span<const Datum> inputs, ValueTap& tap) override {
     return guarded([&]() -> Status {
-      SMELT_TRY(show_inputs(graph(), inputs, tap));
+      SMELT_TRY(show_inputs(graph(), IntegerQuants(graph(), shows_parameters_), inputs, tap));
       for (const std::vector<ValueId>& some : groups()) SMELT_TRY(show(some, inputs, tap));
       return Ok();
     });
@@ -203,6 +272,11 @@ SessionOptions session_options(const SideOptions& o) {
 bool is_peer(const std::string& where) { return where == "onnxruntime" || where == "litert" || where == "executorch"; }
 
 }  // namespace
+
+bool Side::has_quantized_values() const {
+  return std::ranges::any_of(graph().values,
+                             [](const Value& v) { return !v.constant && v.type.quant && is_8bit(v.type.dtype); });
+}
 
 SideName parse_side(const std::string& text) {
   std::error_code ec;

@@ -30,6 +30,11 @@ class Side {
   virtual void rest() {}
   /// True if later nodes of a run compute with what `tap` writes.
   virtual bool takes_changes() const { return false; }
+  /// True if a value is 8-bit integers with quantization parameters of its own.
+  bool has_quantized_values() const;
+  /// With `shown`, 8-bit integers that the graph holds without parameters have those that its QuantizeLinear and
+  /// DequantizeLinear nodes say: what they are compared with has its own.
+  void show_parameters(bool shown) { shows_parameters_ = shown; }
 
  protected:
   Side(std::string label, std::shared_ptr<const Module> module, int graph)
@@ -37,6 +42,7 @@ class Side {
   std::string label_;
   std::shared_ptr<const Module> module_;
   int graph_;
+  bool shows_parameters_ = false;
 };
 
 /// "FILE" or "FILE@WHERE".
