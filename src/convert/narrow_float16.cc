@@ -60,15 +60,16 @@ class Narrower {
     return true;
   }
   bool narrowed(const Node& n) {
-    // What only moves elements does so in either type, beside the delegate as well.
+    // What only moves elements does so in either type, beside the delegate as well; rows of float16 are normalized in
+    // float32 by ExecuTorch's own kernel.
     constexpr uint32_t kSpecial = kEffect | kDynamic | kControl | kContainer;
     const uint32_t flags = op_info(n.op).flags;
-    const bool moves = (flags & kDataMovement) && !(flags & kSpecial);
+    const bool moves = (flags & kDataMovement) && !(flags & kSpecial), either = moves || n.op == Op::kLayerNorm;
     bool any = false, all = !n.outputs.empty() && n.op != Op::kCast;
     for (const ValueId id : n.inputs) {
       if (id == kNoValue || g_.value(id).constant || !is_float32(id)) continue;
       any = true;
-      all = all && (narrow_.contains(id) || (wide_.contains(id) && !moves));
+      all = all && (narrow_.contains(id) || (wide_.contains(id) && !either));
     }
     for (const ValueId id : n.outputs) all = all && id != kNoValue && is_float32(id) && (wide_.contains(id) || moves);
     if (!any || !all) return false;
@@ -77,7 +78,7 @@ class Narrower {
     for (ValueId& id : made.inputs)
       if (id != kNoValue && is_float32(id)) id = narrow_form(id);
     for (ValueId& id : made.outputs) id = add_narrow(id);
-    if (!moves && !takes_(g_, made)) {
+    if (!either && !takes_(g_, made)) {
       std::erase_if(narrow_, [&](const auto& pair) { return static_cast<size_t>(pair.second) >= values; });
       g_.values.resize(values);
       return false;

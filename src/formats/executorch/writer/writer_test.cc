@@ -128,6 +128,9 @@ std::vector<OpCase> portable_cases() {
   gather.axis = 1;
   ReduceAttrs max;
   max.fn = Reduction::kMax;
+  SoftmaxAttrs flattened;
+  flattened.axis = 1;
+  flattened.flatten = true;
   LayerNormAttrs norm;
   norm.axis = -1;
   ResizeAttrs resize;
@@ -139,6 +142,7 @@ std::vector<OpCase> portable_cases() {
           {"maximum", Op::kReduce, make(max), {f32({2, 5, 3}), i64({1})}},
           {"layer norm", Op::kLayerNorm, make(norm), {f32({2, 8}), f32({8}, 2), f32({8}, 3)}},
           {"nearest", Op::kResize, make(resize), {f32({1, 2, 3, 4}), Tensor(), Tensor(), i64({6, 8})}},
+          {"softmax of the rest", Op::kSoftmax, make(flattened), {f32({2, 3, 4})}},
           {"power", Op::kBinary, make(BinaryAttrs(Binary::kSquaredDifference)), {f32({2, 3}), f32({3}, 2)}},
           unary_case(Unary::kMish),
           unary_case(Unary::kSoftplus),

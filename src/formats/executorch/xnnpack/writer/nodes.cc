@@ -250,7 +250,7 @@ bool softmax(XnnNodeWriter& w) {
   const auto& a = w.attrs<SoftmaxAttrs>();
   const int rank = w.in_type(0).shape.rank();
   const int64_t axis = a.axis < 0 ? a.axis + rank : a.axis;
-  const bool channels = axis == 1 && rank > 2;  // the last dimension of an image with channels last
+  const bool channels = axis == 1 && rank > 2 && !a.flatten;  // the last dimension of an image with channels last
   if (a.kind != SoftmaxAttrs::Kind::kSoftmax || a.beta != 1 || (axis != rank - 1 && !channels)) return false;
   const Layout layout = channels ? Layout::kChannelsFirst : Layout::kChannelsLast;
   const Id x = w.image(0, layout, true);
