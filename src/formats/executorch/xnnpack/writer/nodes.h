@@ -59,6 +59,12 @@ bool xnn_conv(XnnNodeWriter& w);
 bool xnn_conv_transpose(XnnNodeWriter& w);
 bool xnn_matmul(XnnNodeWriter& w);
 
+// normalization.cc
+bool xnn_softmax(XnnNodeWriter& w);
+/// Each group of channels less its mean, over its deviation. The mean goes before squares are summed: the mean of the
+/// squares less the square of the mean, as ExecuTorch's own kernel has it, may round to less than 0.
+bool xnn_group_norm(XnnNodeWriter& w);
+
 // resize.cc
 /// Bilinear resizing of rows and columns.
 bool xnn_resize(XnnNodeWriter& w);
