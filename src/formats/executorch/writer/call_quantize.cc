@@ -164,18 +164,18 @@ bool call_fake_quant(CallWriter& w) {
   return w.out(0, w.add(w.mul(whole, w.number_like(x, scale)), w.number_like(x, low)));
 }
 
-/// Products of integers as products of float32, where sums are exact.
+/// Products of integers as products of float32, or of float64 where sums of float32 are not exact.
 bool call_integer_product(CallWriter& w) {
   const bool conv = w.node().op == Op::kConvInteger;
   const Shape b = w.in_type(1).shape;
   if (b.rank() < 2 || w.in_type(0).quant || w.in_type(1).quant) return false;
   int64_t depth = conv ? 1 : b[b.rank() - 2];
   for (int d = 1; conv && d < b.rank(); ++d) depth *= b[d];
-  if (depth > 256) return false;
+  const DType type = depth > 256 ? DType::kF64 : DType::kF32;
   const auto operand = [&](int i, int axis) {
-    int x = w.cast(w.in(i), DType::kF32);
+    int x = w.cast(w.in(i), type);
     if (!w.has(i + 2)) return x;
-    int zero = w.cast(w.in(i + 2), DType::kF32);
+    int zero = w.cast(w.in(i + 2), type);
     if (w.shape(zero).rank() == 1 && w.shape(zero)[0] > 1) {
       Shape s = Shape::of_rank(w.shape(x).rank(), 1);
       s[axis < 0 ? s.rank() + axis : axis] = w.shape(zero)[0];
