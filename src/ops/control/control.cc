@@ -35,6 +35,8 @@ Status infer_If(InferContext& ctx) {
   const ValueType& c = ctx.input(0);
   if (c.kind != ValueType::Kind::kTensor || (c.dtype != DType::kBool && c.dtype != DType::kInvalid))
     return InvalidModel("the condition is ", to_string(c.dtype), ", one bool expected");
+  if (c.is_static() && c.shape.elements() != 1)
+    return InvalidModel("the condition is ", to_string(c.dtype), c.shape.str(), ", one bool expected");
   SMELT_TRY(check_outputs(ctx, a.then_graph));
   SMELT_TRY(check_outputs(ctx, a.else_graph));
   for (int i = 0; i < ctx.outputs(); ++i)

@@ -55,6 +55,24 @@ LoopModel counting_loop() {
   return m;
 }
 
+TEST(If, TakesOneBool) {
+  for (const Shape& shape : {Shape{}, Shape{1}, Shape{1, 1}, Shape{-1}, Shape{2}, Shape{0}}) {
+    Module m;
+    m.graphs.resize(2);
+    Builder body(m, 0);
+    body.graph().outputs = {body.f32_scalar(1)};
+    Builder main(m, 1);
+    const ValueId condition = main.input("condition", ValueType::tensor(DType::kBool, shape));
+    IfAttrs a;
+    a.then_graph = a.else_graph = 0;
+    const auto out = main.node(Op::kIf, make_attrs<IfAttrs>(a), {condition}, 1);
+    EXPECT_EQ(out.ok(), !shape.is_static() || shape.elements() == 1) << shape.str();
+    if (!out.ok()) {
+      EXPECT_NE(out.error().message().find("one bool expected"), std::string::npos);
+    }
+  }
+}
+
 TEST(Loop, CarriesAndStacks) {
   LoopModel m = counting_loop();
   auto out = m.run({tensor(DType::kI64, {}, {3}), floats({2}, {0, 10})});
