@@ -211,7 +211,7 @@ class ConvFewFiltersI8 final : public Kernel {
   if (!q) return nullptr;
   const GemmI8& gemm = gemm_i8(spec.isa, filter_fits_int8(*g, *spec.constant(1), q->w_zeros));
   if (!ConvFewFiltersI8::pays_off(*g, gemm)) return spec.refuse("filters fill vectors as well as taps would");
-  auto params = RequantizeParams::make(spec, g->all_out(), attrs.rescale_rule());
+  auto params = requantize_params(spec, g->all_out(), attrs.rescale_rule());
   if (!params) return nullptr;
   return std::make_unique<ConvFewFiltersI8>(*g, *q, std::move(*params), gemm, spec);
 }
