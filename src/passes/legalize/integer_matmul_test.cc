@@ -18,19 +18,30 @@ struct Form {
   bool per_column = false, zeros = false, bias = false, scale_first = false;
 };
 
-/// ONNX Runtime's dynamic quantization: DynamicQuantizeLinear, MatMulInteger, Cast, Mul and maybe Add.
-std::shared_ptr<Module> product_of_integers(const Form& form) {
+std::shared_ptr<Module> module_of_one_graph() {
   auto module = std::make_shared<Module>();
   module->format = "test";
   module->graphs.resize(1);
   module->methods.push_back({"main", 0});
-  Builder b(*module, 0);
-  const auto node = [&](Op op, AttrsPtr attrs, std::vector<ValueId> in, size_t outputs = 1) {
+  return module;
+}
+
+/// Adds nodes whose results have no names.
+struct NodeMaker {
+  Builder& b;
+  std::vector<ValueId> operator()(Op op, AttrsPtr attrs, std::vector<ValueId> in, size_t outputs = 1) const {
     std::vector<ValueId> out(outputs);
     for (ValueId& y : out) y = b.value("", {});
     EXPECT_TRUE(b.node_to(op, std::move(attrs), in, out).ok());
     return out;
-  };
+  }
+};
+
+/// ONNX Runtime's dynamic quantization: DynamicQuantizeLinear, MatMulInteger, Cast, Mul and maybe Add.
+std::shared_ptr<Module> product_of_integers(const Form& form) {
+  auto module = module_of_one_graph();
+  Builder b(*module, 0);
+  const NodeMaker node{b};
   const Shape each = form.per_column ? Shape{5} : Shape{};
   const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{2, 3, 8}));
   const auto q = node(Op::kDynamicQuantize, make_attrs<DynamicQuantizeAttrs>(), {x}, 3);
@@ -70,17 +81,9 @@ TEST(IntegerProducts, BecomeOneProductOfQuantizedRows) {
 
 /// ONNX Runtime's dynamic quantization of a convolution, after channels_last().
 std::shared_ptr<Module> convolution_of_integers(bool per_channel) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  auto module = module_of_one_graph();
   Builder b(*module, 0);
-  const auto node = [&](Op op, AttrsPtr attrs, std::vector<ValueId> in, size_t outputs = 1) {
-    std::vector<ValueId> out(outputs);
-    for (ValueId& y : out) y = b.value("", {});
-    EXPECT_TRUE(b.node_to(op, std::move(attrs), in, out).ok());
-    return out;
-  };
+  const NodeMaker node{b};
   ConvAttrs conv;
   conv.layout = Layout::kChannelsLast;
   const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{1, 6, 8}));
