@@ -10,6 +10,7 @@
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
 
+#include "backends/cpu/conv/few_filters.h"
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
@@ -82,15 +83,6 @@ struct FewFiltersKey {
 
 class ConvFewFiltersF32 final : public Kernel {
  public:
-  /// False unless columns of all taps of a line fill vectors clearly better than the filters do.
-  static bool pays_off(const ConvShape& g, const GemmF32& gemm) {
-    constexpr int64_t kShallow = 32, kShort = 8;
-    if (!g.planar() || g.groups != 1 || g.stride[2] != 1 || g.kernel[2] < 2 || g.c_out > kMostFilters) return false;
-    if (g.kernel[1] > kMostLines || g.kernel[1] * g.c_in < kShallow || g.in[2] < kShort || g.out[2] < kShort)
-      return false;
-    const auto vectors = [&](int64_t columns) { return ceil_div(columns, gemm.lanes); };
-    return vectors(g.kernel[2] * g.c_out) * 3 * g.in[2] <= vectors(g.c_out) * g.kernel[2] * 2 * g.out[2];
-  }
   ConvFewFiltersF32(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec)
       : g_(g),
         gemm_(gemm),
@@ -128,9 +120,8 @@ class ConvFewFiltersF32 final : public Kernel {
   }
 
  private:
-  static constexpr int64_t kMostFilters = 16;
-  static constexpr int64_t kStretch = 512;   ///< output pixels whose columns stay in the level-2 cache
-  static constexpr int64_t kMostLines = 32;  ///< of a window
+  static constexpr int64_t kMostFilters = few_filters::kMostFilters, kMostLines = few_filters::kMostLines,
+                           kStretch = few_filters::kStretch;
 
   /// Columns (tap of a line, filter) of rows (line of the window, channel).
   Packed pack(const std::byte* filter) const {
@@ -195,7 +186,7 @@ class ConvFewFiltersF32 final : public Kernel {
   const auto g = ConvShape::in_lines(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   const GemmF32& gemm = gemm_f32(spec.isa);
-  if (!ConvFewFiltersF32::pays_off(*g, gemm)) return spec.refuse("filters fill vectors as well as taps would");
+  if (!few_filters::pay_off(*g, gemm.lanes)) return spec.refuse("filters fill vectors as well as taps would");
   return std::make_unique<ConvFewFiltersF32>(*g, gemm, spec);
 }
 

@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
 
+#include "backends/cpu/conv/few_filters.h"
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_i8.h"
@@ -72,17 +73,9 @@ struct FewFiltersI8Key {
 
 class ConvFewFiltersI8 final : public Kernel {
  public:
-  /// False unless columns of all taps of a line fill vectors clearly better than the filters do, and pixels are read
-  /// where they lie.
+  /// False unless few_filters::pay_off(), and pixels are read where they lie.
   static bool pays_off(const ConvShape& g, const GemmI8& gemm) {
-    constexpr int64_t kShallow = 32, kShort = 8;
-    if (!gemm.bytes || !g.channels_last || !g.planar() || g.groups != 1 || g.stride[2] != 1 || g.kernel[2] < 2 ||
-        g.c_out > kMostFilters || g.c_in % 4 != 0)
-      return false;
-    if (g.kernel[1] > kMostLines || g.kernel[1] * g.c_in < kShallow || g.in[2] < kShort || g.out[2] < kShort)
-      return false;
-    const auto vectors = [&](int64_t columns) { return ceil_div(columns, gemm.lanes); };
-    return vectors(g.kernel[2] * g.c_out) * 3 * g.in[2] <= vectors(g.c_out) * g.kernel[2] * 2 * g.out[2];
+    return gemm.bytes && g.channels_last && g.c_in % 4 == 0 && few_filters::pay_off(g, gemm.lanes);
   }
   ConvFewFiltersI8(const ConvShape& g, const QuantizedPair& q, RequantizeParams requantize_params, const GemmI8& gemm,
                    const KernelSpec& spec)
@@ -130,9 +123,8 @@ class ConvFewFiltersI8 final : public Kernel {
   }
 
  private:
-  static constexpr int64_t kMostFilters = 16;
-  static constexpr int64_t kStretch = 512;   ///< output pixels whose columns stay in the level-2 cache
-  static constexpr int64_t kMostLines = 32;  ///< of a window
+  static constexpr int64_t kMostFilters = few_filters::kMostFilters, kMostLines = few_filters::kMostLines,
+                           kStretch = few_filters::kStretch;
 
   /// Columns (tap of a line, filter) of rows (line of the window, channel), from [filter][line][tap][channel].
   Packed pack(const std::vector<int8_t>& filter, int32_t zero) const {
