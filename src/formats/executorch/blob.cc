@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/little_endian.h"
+#include "tensor/bools.h"
 
 namespace smelt::executorch {
 namespace {
@@ -86,7 +87,11 @@ Result<Tensor> view_constant(DType dtype, const Shape& shape, std::span<const st
   if (need > data.size())
     return InvalidModel("it has ", data.size(), " bytes, shape ", shape.str(), " of ", to_string(dtype), " needs more");
   const auto align = static_cast<uintptr_t>(bit_width(dtype) > 8 ? bit_width(dtype) / 8 : 1);
-  if (reinterpret_cast<uintptr_t>(data.data()) % align == 0) return Tensor::view(dtype, shape, data.data(), owner);
+  if (reinterpret_cast<uintptr_t>(data.data()) % align == 0) {
+    SMELT_ASSIGN(Tensor constant, normalize_bools(Tensor::view(dtype, shape, data.data(), owner)));
+    if (constant.raw() != data.data()) SMELT_TRY(budget.take(need));
+    return constant;
+  }
   SMELT_TRY(budget.take(need));
   SMELT_ASSIGN(Tensor copy, Tensor::allocate(dtype, shape, false));
   std::memcpy(copy.raw(), data.data(), need);

@@ -55,7 +55,7 @@ class CopyBudget {
 Result<std::span<const std::byte>> find_constant(const DelegateBlob& blob, const BlobParts& parts, uint64_t offset,
                                                  uint64_t size, const std::string& key);
 
-/// A constant that views `data`. Where the bytes are not aligned for their type, a copy.
+/// A constant that views `data`. Where the bytes are not aligned for their type, or bools are no 0 or 1, a copy.
 Result<Tensor> view_constant(DType dtype, const Shape& shape, std::span<const std::byte> data,
                              const std::shared_ptr<const void>& owner, CopyBudget& budget);
 

@@ -6,6 +6,7 @@
 #include "base/aligned_bytes.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "tensor/bools.h"
 
 namespace smelt::executorch {
 namespace {
@@ -228,14 +229,14 @@ Result<Tensor> tensor_from(DType dtype, const Shape& shape, std::span<const uint
   const size_t width = static_cast<size_t>(bit_width(dtype)) / 8;
   const bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % std::max<size_t>(width, 1) == 0;
   const bool dense = is_row_major(order, shape);
-  if (size > 0 && aligned && dense) return Tensor::view(dtype, shape, bytes.data(), owner);
+  if (size > 0 && aligned && dense) return normalize_bools(Tensor::view(dtype, shape, bytes.data(), owner));
   SMELT_ASSIGN(Tensor t, Tensor::allocate(dtype, shape));
   if (size == 0) return t;
   if (dense)
     std::memcpy(t.raw(), bytes.data(), size);
   else
     permute_bytes(bytes.data(), t.data<std::byte>(), shape, order, width);
-  return t;
+  return normalize_bools(std::move(t));
 }
 
 Result<std::vector<PlanValue>> read_values(const ProgramFile& file, const fb::et::ExecutionPlan& plan) {

@@ -5,6 +5,7 @@
 #include "formats/tflite/lowering.h"
 #include "formats/tflite/reader.h"
 #include "ops/control/control.h"
+#include "tensor/bools.h"
 
 namespace smelt::tflite {
 
@@ -148,17 +149,14 @@ Status SubgraphReader::read_constant(int tensor, bool produced) {
                           need);
     const auto address = reinterpret_cast<uintptr_t>(bytes.data());
     const size_t align = std::max<size_t>(1, std::min<size_t>(8, static_cast<size_t>(bit_width(slot.dtype)) / 8));
-    const bool tidy =
-        slot.dtype != DType::kBool || std::all_of(bytes.begin(), bytes.end(), [](uint8_t b) { return b < 2; });
-    if (address % align == 0 && tidy) {
+    if (address % align == 0) {
       value = Tensor::view(slot.dtype, shape, bytes.data(), reader_.source().owner);
     } else {
       SMELT_ASSIGN(value, Tensor::allocate(slot.dtype, shape, false));
       std::copy(bytes.begin(), bytes.end(), value.data<uint8_t>());
-      if (!tidy)
-        for (size_t i = 0; i < need; ++i) value.data<uint8_t>()[i] = value.data<uint8_t>()[i] != 0;
     }
   }
+  SMELT_ASSIGN(value, normalize_bools(std::move(value)));
   if (keeps_quantization(slot.dtype) && slot.quant) value.set_quant(slot.quant);
   slot.value = builder_.constant(name, std::move(value));
   return Ok();
