@@ -42,6 +42,20 @@ void remove_unread(OutGraph& graph) {
   std::erase_if(graph.initializers, [&](const OutInitializer& i) { return reads.count(i.name) == 0; });
 }
 
+/// Has ONNX a code for the elements of a tensor, or of what a sequence or optional holds?
+bool has_type_code(const ValueType& type) {
+  switch (type.kind) {
+    case ValueType::Kind::kTensor:
+      return type_code(type.dtype) != 0;
+    case ValueType::Kind::kSequence:
+    case ValueType::Kind::kOptional:
+      return type.element && has_type_code(*type.element);
+    case ValueType::Kind::kMap:
+      return true;
+  }
+  return true;
+}
+
 OutPort port_of(const Value& v, Name name) { return {name, v.type, v.dim_names, v.doc}; }
 
 void write_inputs(ModelWriter& model, GraphScope& scope) {
@@ -50,7 +64,7 @@ void write_inputs(ModelWriter& model, GraphScope& scope) {
     if (id == kNoValue) continue;
     const Value& v = scope.graph.value(id);
     const Name name = model.fresh(v.name);
-    if (v.type.kind == ValueType::Kind::kTensor && type_code(v.type.dtype) == 0)
+    if (!has_type_code(v.type))
       model.missing().push_back({"input", v.type.str(), Cat("input '", v.name, "': ONNX has no such element type")});
     scope.forms[static_cast<size_t>(id)].raw.as_is = name;
     out.inputs.push_back(port_of(v, name));
@@ -81,8 +95,8 @@ void write_outputs(ModelWriter& model, GraphScope& scope) {
       taken.insert(name);
     }
     out.outputs.push_back(port_of(v, name));
-    if (v.type.kind == ValueType::Kind::kTensor && type_code(v.type.dtype) == 0)
-      model.missing().push_back({"output", v.type.str(), Cat("output '", v.name, "': its element type is not known")});
+    if (!has_type_code(v.type))
+      model.missing().push_back({"output", v.type.str(), Cat("output '", v.name, "': ONNX has no such element type")});
   }
 }
 

@@ -322,6 +322,18 @@ TEST(OnnxWriter, ListsAllThatItCannotWrite) {
   EXPECT_NE(result->missing[1].place.find("digamma"), std::string::npos);
 }
 
+TEST(OnnxWriter, NamesInputsWhoseElementTypeIsUnknown) {
+  TestModel m;
+  m.output(m.input("x", ramp({4})), "y");
+  m.builder().input("none", ValueType::optional(ValueType::tensor(DType::kInvalid)));
+  auto result = test::written(ModelAccess::make(m.module), "onnx");
+  ASSERT_TRUE(result.ok());
+  EXPECT_TRUE(result->files.empty());
+  ASSERT_EQ(result->missing.size(), 1u);
+  EXPECT_EQ(result->missing[0].op, "input");
+  EXPECT_NE(result->missing[0].place.find("'none'"), std::string::npos);
+}
+
 TEST(OnnxWriter, AnOldOpsetRefusesNewOperators) {
   TestModel m;
   m.output(m.add(Op::kTriangle, make_attrs<TriangleAttrs>(), {m.input("x", ramp({3, 3}))}), "y");
