@@ -93,6 +93,7 @@ class Matcher {
   Matcher(const Graph& first, const Observations& a, const Graph& second, const Observations& b)
       : first_(first), second_(second), a_(a), b_(b), maker_a_(producers(first)), maker_b_(producers(second)) {
     users_ = users(first);
+    second_users_ = users(second);
   }
 
   Pairs run(const std::vector<int>& inputs) {
@@ -209,20 +210,18 @@ class Matcher {
   }
   /// What a real value becomes that a QuantizeLinear rounds to these parameters, behind an activation or nodes that
   /// move it; kNoValue: it is not rounded so.
-  static ValueId rounded(const Graph& g, const Observations& seen, ValueId id, const QuantPtr& quant) {
+  static ValueId rounded(const Graph& g, const std::vector<std::vector<int>>& users, const Observations& seen,
+                         ValueId id, const QuantPtr& quant) {
     constexpr int kMost = 4;
     for (int step = 0; step < kMost; ++step) {
-      const Node* reader = nullptr;
-      for (const Node& n : g.nodes) {
-        if (std::ranges::count(n.inputs, id) == 0) continue;
-        if (reader) return kNoValue;
-        reader = &n;
-      }
-      if (!reader || reader->outputs.size() != 1 || reader->inputs[0] != id) return kNoValue;
-      id = reader->outputs[0];
-      if (reader->op == Op::kQuantizeLinear) return same_quant_params(quant_of(seen, id), quant) ? id : kNoValue;
-      const bool moves = op_info(reader->op).flags & (kDataMovement | kView);
-      if (!moves && reader->op != Op::kUnary && reader->op != Op::kClamp) return kNoValue;
+      const std::vector<int>& readers = users[static_cast<size_t>(id)];
+      if (readers.size() != 1) return kNoValue;
+      const Node& reader = g.nodes[static_cast<size_t>(readers[0])];
+      if (reader.outputs.size() != 1 || reader.inputs[0] != id) return kNoValue;
+      id = reader.outputs[0];
+      if (reader.op == Op::kQuantizeLinear) return same_quant_params(quant_of(seen, id), quant) ? id : kNoValue;
+      const bool moves = op_info(reader.op).flags & (kDataMovement | kView);
+      if (!moves && reader.op != Op::kUnary && reader.op != Op::kClamp) return kNoValue;
     }
     return kNoValue;
   }
@@ -230,9 +229,9 @@ class Matcher {
   bool pair_results(ValueId x, ValueId y) {
     const QuantPtr p = quant_of(a_, x), q = quant_of(b_, y);
     if (p && !q)
-      if (const ValueId made = rounded(second_, b_, y, p); made != kNoValue) y = made;
+      if (const ValueId made = rounded(second_, second_users_, b_, y, p); made != kNoValue) y = made;
     if (q && !p)
-      if (const ValueId made = rounded(first_, a_, x, q); made != kNoValue) x = made;
+      if (const ValueId made = rounded(first_, users_, a_, x, q); made != kNoValue) x = made;
     return taken_.count(x) == 0 && !paired(y) && pair(x, y, Evidence::kStructure);
   }
   bool pair_outputs(const Node& a, const Node& b) {
@@ -335,7 +334,7 @@ class Matcher {
   const Graph &first_, &second_;
   const Observations &a_, &b_;
   std::vector<int> maker_a_, maker_b_;
-  std::vector<std::vector<int>> users_;
+  std::vector<std::vector<int>> users_, second_users_;  ///< nodes that read a value, of the first and second graph
   Pairs pairs_;
   std::set<ValueId> taken_;  ///< values of the first side that have gone with one of the second
 };
