@@ -146,59 +146,38 @@ const char* comparison(Trees::Mode mode) {
   }
 }
 
-/// All trees of all rows walk one level down at a time, by look-ups in tables of nodes. Entry i is node i, entry
-/// nodes + j is leaf j, whose successor is itself.
+/// All trees of all rows walk one level down at a time, by look-ups in tables of nodes.
 class TreeWalk {
  public:
-  TreeWalk(CallWriter& w, int rows) : w_(w), a_(w.attrs<Trees>()), rows_(rows) {
-    const size_t nodes = a_.yes.size(), all = nodes + a_.leaf_begin.size() - 1;
-    std::vector<int64_t> yes(all), no(all), feature(all, 0), missing(all, 0);
-    std::vector<float> split(all, 0);
-    for (size_t i = 0; i < all; ++i) {
-      const bool leaf = i >= nodes;
-      yes[i] = leaf ? static_cast<int64_t>(i) : entry(a_.yes[i]);
-      no[i] = leaf ? static_cast<int64_t>(i) : entry(a_.no[i]);
-      if (leaf) continue;
-      feature[i] = a_.feature[i];
-      split[i] = formats::float_split(a_, i);
-      missing[i] = a_.missing_is_yes[i] != 0;
-      if (std::ranges::count(modes_, a_.mode[i]) == 0) modes_.push_back(a_.mode[i]);
-    }
-    const Shape shape{static_cast<int64_t>(all)};
-    yes_ = table(w, DType::kI64, yes, shape);
-    no_ = table(w, DType::kI64, no, shape);
-    feature_ = table(w, DType::kI64, feature, shape);
-    split_ = table(w, DType::kF32, split, shape);
-    if (std::ranges::count(missing, 1) > 0) missing_ = table(w, DType::kBool, missing, shape);
-    if (modes_.size() > 1)
-      for (const Trees::Mode m : modes_) {
-        std::vector<int64_t> of(all, 0);
-        for (size_t i = 0; i < nodes; ++i) of[i] = a_.mode[i] == m;
-        mode_tables_.push_back(table(w, DType::kBool, of, shape));
-      }
+  TreeWalk(CallWriter& w, int rows) : w_(w), a_(w.attrs<Trees>()), t_(a_), rows_(rows) {
+    yes_ = table(w, DType::kI64, t_.yes, shape());
+    no_ = table(w, DType::kI64, t_.no, shape());
+    feature_ = table(w, DType::kI64, t_.feature, shape());
+    split_ = table(w, DType::kF32, t_.split, shape());
+    if (!t_.missing.empty()) missing_ = table(w, DType::kBool, t_.missing, shape());
+    for (const std::vector<bool>& of : t_.nodes_of_a_mode) mode_tables_.push_back(table(w, DType::kBool, of, shape()));
   }
 
   /// Leaves that the rows reach, int64 [n, trees].
   int leaves(size_t depth) {
     const int64_t n = w_.shape(rows_)[0];
-    std::vector<int64_t> roots;
-    for (int64_t row = 0; row < n; ++row)
-      for (const int32_t r : a_.roots) roots.push_back(entry(r));
-    int at = table(w_, DType::kI64, roots, Shape{n, static_cast<int64_t>(a_.roots.size())});
+    std::vector<int32_t> roots;
+    for (int64_t row = 0; row < n; ++row) roots.insert(roots.end(), t_.roots.begin(), t_.roots.end());
+    int at = table(w_, DType::kI64, roots, Shape{n, static_cast<int64_t>(t_.roots.size())});
     for (size_t level = 0; level < depth; ++level) at = step(at);
     return w_.sub(at, w_.number_like(at, static_cast<double>(a_.yes.size())));
   }
 
  private:
-  int64_t entry(int32_t at) const { return at >= 0 ? at : static_cast<int64_t>(a_.yes.size()) + ~at; }
+  Shape shape() const { return Shape{static_cast<int64_t>(t_.yes.size())}; }
   int step(int at) {
     PlanWriter& p = w_.plan();
     const int features = look_up(w_, feature_, at), dim = p.integer(1), sparse = p.boolean(false);
     const int x = p.call("aten::gather", "out", {rows_, dim, features, sparse}, DType::kF32, w_.shape(at));
     const int split = look_up(w_, split_, at);
     int yes = -1;
-    for (size_t m = 0; m < modes_.size(); ++m) {
-      int met = w_.compare(comparison(modes_[m]), x, split);
+    for (size_t m = 0; m < t_.modes.size(); ++m) {
+      int met = w_.compare(comparison(t_.modes[m]), x, split);
       if (!mode_tables_.empty()) met = w_.binary("logical_and", met, look_up(w_, mode_tables_[m], at));
       yes = yes < 0 ? met : w_.binary("logical_or", yes, met);
     }
@@ -209,55 +188,34 @@ class TreeWalk {
 
   CallWriter& w_;
   const Trees& a_;
+  const formats::TreeWalkTables t_;
   int rows_;
   int yes_ = -1, no_ = -1, feature_ = -1, split_ = -1, missing_ = -1;
-  std::vector<Trees::Mode> modes_;
   std::vector<int> mode_tables_;
 };
 
-/// Sums, means, minima or maxima of votes, [n, targets], and by target if each leaf, or any, votes for it.
-struct TreeScores {
-  int scores = -1;
-  bool all = true;
-  std::vector<bool> always, ever;
-};
-
-std::optional<TreeScores> tree_scores(CallWriter& w, int leaves) {
+/// Sums, means, minima or maxima of `votes`, [n, targets]; nullopt where the aggregate wants votes for all targets.
+std::optional<int> tree_scores(CallWriter& w, const formats::TreeVotes& votes, int leaves) {
   const auto& a = w.attrs<Trees>();
-  const size_t targets = static_cast<size_t>(a.targets), count = a.leaf_begin.size() - 1;
-  std::vector<float> weights(count * targets, 0);
-  std::vector<char> voted(count * targets, 0);
-  for (size_t leaf = 0; leaf < count; ++leaf)
-    for (int32_t k = a.leaf_begin[leaf]; k < a.leaf_begin[leaf + 1]; ++k) {
-      const size_t at = leaf * targets + static_cast<size_t>(a.vote_target[static_cast<size_t>(k)]);
-      weights[at] += static_cast<float>(a.vote_weight[static_cast<size_t>(k)]);
-      voted[at] = 1;
-    }
-  TreeScores out{.always = std::vector<bool>(targets, true), .ever = std::vector<bool>(targets, false)};
-  for (size_t at = 0; at < voted.size(); ++at) {
-    out.always[at % targets] = out.always[at % targets] && voted[at];
-    out.ever[at % targets] = out.ever[at % targets] || voted[at];
-  }
-  out.all = std::ranges::count(out.always, false) == 0;
   using Aggregate = Trees::Aggregate;
   const bool sums = a.aggregate == Aggregate::kSum || a.aggregate == Aggregate::kAverage;
-  if (!sums && !out.all) return std::nullopt;
-  const int votes = look_up(w, table(w, DType::kF32, weights, Shape{static_cast<int64_t>(count), a.targets}), leaves);
-  out.scores = w.reduce(sums ? "sum" : a.aggregate == Aggregate::kMin ? "amin" : "amax", votes, {1}, false);
-  if (a.aggregate == Aggregate::kAverage)
-    out.scores = w.div(out.scores, w.number_like(out.scores, static_cast<double>(a.roots.size())));
-  return out;
+  if (!sums && !votes.all) return std::nullopt;
+  const Shape shape{static_cast<int64_t>(a.leaf_begin.size()) - 1, a.targets};
+  const int found = look_up(w, table(w, DType::kF32, votes.weights, shape), leaves);
+  const int scores = w.reduce(sums ? "sum" : a.aggregate == Aggregate::kMin ? "amin" : "amax", found, {1}, false);
+  if (a.aggregate != Aggregate::kAverage) return scores;
+  return w.div(scores, w.number_like(scores, static_cast<double>(a.roots.size())));
 }
 
 /// Two classes; as the reference kernel finishes them.
-bool finish_two_classes(CallWriter& w, const TreeScores& v) {
+bool finish_two_classes(CallWriter& w, const formats::TreeVotes& v, int scores) {
   const auto& a = w.attrs<Trees>();
   bool has[2];
   for (const size_t k : {0, 1}) {
     if (v.always[k] != v.ever[k]) return false;
     has[k] = v.ever[k];
   }
-  const auto column = [&](int64_t k) { return sliced(w, v.scores, 1, k, k + 1, 1); };
+  const auto column = [&](int64_t k) { return sliced(w, scores, 1, k, k + 1, 1); };
   const auto base = [&](int x, size_t k) { return w.add(x, w.number_like(x, a.base[k])); };
   const bool both = has[1];
   int first = column(0), other = column(1);
@@ -285,7 +243,7 @@ bool finish_two_classes(CallWriter& w, const TreeScores& v) {
   if (single) return bind_scores(w, 1, first, a.post, second);
   const int list = w.plan().list({has[0] ? first : none(first), has[1] ? other : none(other)});
   const int dim = w.plan().integer(1);
-  return bind_scores(w, 1, w.plan().call("aten::cat", "out", {list, dim}, DType::kF32, w.shape(v.scores)), a.post,
+  return bind_scores(w, 1, w.plan().call("aten::cat", "out", {list, dim}, DType::kF32, w.shape(scores)), a.post,
                      second);
 }
 
@@ -301,12 +259,13 @@ bool call_tree_ensemble(CallWriter& w) {
       std::ranges::any_of(a.feature, [&](int32_t f) { return f >= features; }))
     return false;
   if (a.classifier && (a.labels.size() != static_cast<size_t>(a.targets) || a.targets < 2)) return false;
-  const auto votes = tree_scores(w, TreeWalk(w, *rows).leaves(*depth));
-  if (!votes) return false;
-  if (a.classifier && a.targets == 2) return finish_two_classes(w, *votes);
+  const formats::TreeVotes votes(a);
+  const auto sums = tree_scores(w, votes, TreeWalk(w, *rows).leaves(*depth));
+  if (!sums) return false;
+  if (a.classifier && a.targets == 2) return finish_two_classes(w, votes, *sums);
   // Base values of targets that no tree voted for, and such targets themselves, have rules of their own.
-  if (!votes->all && (a.classifier || !(a.targets == 1 || a.base.empty()))) return false;
-  int scores = votes->scores;
+  if (!votes.all && (a.classifier || !(a.targets == 1 || a.base.empty()))) return false;
+  int scores = *sums;
   if (!a.base.empty()) {
     std::vector<double> base(a.base);
     base.resize(static_cast<size_t>(a.targets), 0);

@@ -28,47 +28,23 @@ Code comparison(Trees::Mode mode) {
   }
 }
 
-/// The tables: entry i is node i, entry nodes + j is leaf j, whose successor is itself.
 class Walk {
  public:
-  Walk(OpWriter& w, int rows) : w_(w), s_(w.subgraph()), a_(w.attrs<Trees>()), rows_(rows) {
-    const size_t nodes = a_.yes.size(), all = nodes + a_.leaf_begin.size() - 1;
-    std::vector<int32_t> yes(all), no(all), feature(all, 0);
-    std::vector<float> split(all, 0);
-    std::vector<bool> missing(all, false);
-    const auto entry = [&](int32_t at) { return at >= 0 ? at : static_cast<int32_t>(nodes) + ~at; };
-    for (size_t i = 0; i < all; ++i) {
-      const bool leaf = i >= nodes;
-      yes[i] = leaf ? static_cast<int32_t>(i) : entry(a_.yes[i]);
-      no[i] = leaf ? static_cast<int32_t>(i) : entry(a_.no[i]);
-      if (leaf) continue;
-      feature[i] = a_.feature[i];
-      split[i] = formats::float_split(a_, i);
-      missing[i] = a_.missing_is_yes[i] != 0;
-      if (std::ranges::count(modes_, a_.mode[i]) == 0) modes_.push_back(a_.mode[i]);
-    }
-    const Shape shape{static_cast<int64_t>(all)};
-    yes_ = i32_table(s_, yes, shape);
-    no_ = i32_table(s_, no, shape);
-    feature_ = i32_table(s_, feature, shape);
-    split_ = f32_table(s_, split, shape);
-    if (std::ranges::count(missing, true) > 0) missing_ = bool_table(s_, missing, shape);
-    if (modes_.size() > 1)
-      for (const Trees::Mode m : modes_) {
-        std::vector<bool> of(all, false);
-        for (size_t i = 0; i < nodes; ++i) of[i] = a_.mode[i] == m;
-        mode_tables_.push_back(bool_table(s_, of, shape));
-      }
+  Walk(OpWriter& w, int rows) : w_(w), s_(w.subgraph()), a_(w.attrs<Trees>()), t_(a_), rows_(rows) {
+    const Shape shape{static_cast<int64_t>(t_.yes.size())};
+    yes_ = i32_table(s_, t_.yes, shape);
+    no_ = i32_table(s_, t_.no, shape);
+    feature_ = i32_table(s_, t_.feature, shape);
+    split_ = f32_table(s_, t_.split, shape);
+    if (!t_.missing.empty()) missing_ = bool_table(s_, t_.missing, shape);
+    for (const std::vector<bool>& of : t_.nodes_of_a_mode) mode_tables_.push_back(bool_table(s_, of, shape));
   }
   /// Leaves that the rows reach, int32 [n, trees].
   int leaves(size_t depth) {
-    const auto nodes = static_cast<int32_t>(a_.yes.size());
-    std::vector<int32_t> roots;
-    for (const int32_t r : a_.roots) roots.push_back(r >= 0 ? r : nodes + ~r);
-    int at = i32_table(s_, roots, Shape{static_cast<int64_t>(roots.size())});
+    int at = i32_table(s_, t_.roots, Shape{static_cast<int64_t>(t_.roots.size())});
     // A tree of one leaf still takes a step, which gives the result its rows.
     for (size_t level = 0; level < std::max<size_t>(depth, 1); ++level) at = step(at, level == 0);
-    return w_.sub(at, w_.number_like(at, nodes));
+    return w_.sub(at, w_.number_like(at, static_cast<double>(a_.yes.size())));
   }
 
  private:
@@ -81,8 +57,8 @@ class Walk {
                          gather_options(1, first ? 0 : 1));
     const int split = look_up(split_, at, DType::kF32);
     int yes = -1;
-    for (size_t m = 0; m < modes_.size(); ++m) {
-      int met = w_.compare(comparison(modes_[m]), x, split);
+    for (size_t m = 0; m < t_.modes.size(); ++m) {
+      int met = w_.compare(comparison(t_.modes[m]), x, split);
       if (!mode_tables_.empty()) met = both(met, look_up(mode_tables_[m], at, DType::kBool));
       yes = yes < 0 ? met : either(yes, met);
     }
@@ -94,48 +70,34 @@ class Walk {
   OpWriter& w_;
   SubgraphWriter& s_;
   const Trees& a_;
+  const formats::TreeWalkTables t_;
   int rows_;
   int yes_ = -1, no_ = -1, feature_ = -1, split_ = -1, missing_ = -1;
-  std::vector<Trees::Mode> modes_;
   std::vector<int> mode_tables_;
 };
 
-/// Sums of votes [n, targets] and what is known of who votes.
+/// Sums of votes [n, targets].
 struct Sums {
   int scores = -1, voted = -1;  ///< `voted`: float32 [n, targets], 0 where nobody voted; -1 if all targets have votes
-  std::vector<bool> always, ever;  ///< by target: in each row, in any row
 };
 
-std::optional<Sums> add_votes(OpWriter& w, int leaves) {
+std::optional<Sums> add_votes(OpWriter& w, const formats::TreeVotes& votes, int leaves) {
   const auto& a = w.attrs<Trees>();
   SubgraphWriter& s = w.subgraph();
-  const size_t targets = static_cast<size_t>(a.targets), count = a.leaf_begin.size() - 1;
-  std::vector<float> weights(count * targets, 0), voted(count * targets, 0);
-  for (size_t leaf = 0; leaf < count; ++leaf)
-    for (int32_t k = a.leaf_begin[leaf]; k < a.leaf_begin[leaf + 1]; ++k) {
-      const size_t at = leaf * targets + static_cast<size_t>(a.vote_target[static_cast<size_t>(k)]);
-      weights[at] += static_cast<float>(a.vote_weight[static_cast<size_t>(k)]);
-      voted[at] = 1;
-    }
-  Sums out{.always = std::vector<bool>(targets, true), .ever = std::vector<bool>(targets, false)};
-  for (size_t at = 0; at < voted.size(); ++at) {
-    out.always[at % targets] = out.always[at % targets] && voted[at] > 0;
-    out.ever[at % targets] = out.ever[at % targets] || voted[at] > 0;
-  }
-  const bool all = std::ranges::count(out.always, false) == 0;
   const bool sums = a.aggregate == Trees::Aggregate::kSum || a.aggregate == Trees::Aggregate::kAverage;
-  if (!sums && !all) return std::nullopt;
-  const Shape shape{static_cast<int64_t>(count), a.targets};
+  if (!sums && !votes.all) return std::nullopt;
+  const Shape shape{static_cast<int64_t>(a.leaf_begin.size()) - 1, a.targets};
   const auto of_trees = [&](const std::vector<float>& table, Code code) {
-    const int votes = s.add(Code::GATHER, {f32_table(s, table, shape), leaves}, DType::kF32, gather_options(0));
-    return w.reduce(code, votes, {1}, false);
+    const int found = s.add(Code::GATHER, {f32_table(s, table, shape), leaves}, DType::kF32, gather_options(0));
+    return w.reduce(code, found, {1}, false);
   };
-  out.scores = of_trees(weights, sums                                    ? Code::SUM
-                                 : a.aggregate == Trees::Aggregate::kMin ? Code::REDUCE_MIN
-                                                                         : Code::REDUCE_MAX);
+  Sums out;
+  out.scores = of_trees(votes.weights, sums                                    ? Code::SUM
+                                       : a.aggregate == Trees::Aggregate::kMin ? Code::REDUCE_MIN
+                                                                               : Code::REDUCE_MAX);
   if (a.aggregate == Trees::Aggregate::kAverage)
     out.scores = w.div(out.scores, s.f32(static_cast<double>(a.roots.size())));
-  if (!all) out.voted = of_trees(voted, Code::REDUCE_MAX);
+  if (!votes.all) out.voted = of_trees(votes.voted, Code::REDUCE_MAX);
   return out;
 }
 
@@ -151,7 +113,7 @@ int with_base(OpWriter& w, const Sums& v, bool to_all) {
 }
 
 /// Two classes; as the reference kernel finishes them.
-bool finish_two_classes(OpWriter& w, const Sums& v) {
+bool finish_two_classes(OpWriter& w, const formats::TreeVotes& v, int sums) {
   const auto& a = w.attrs<Trees>();
   SubgraphWriter& s = w.subgraph();
   bool has[2];
@@ -160,7 +122,7 @@ bool finish_two_classes(OpWriter& w, const Sums& v) {
     has[k] = v.ever[k];
   }
   const auto column = [&](int64_t k) {
-    return s.add(Code::SLICE, {v.scores, s.i32({0, k}), s.i32({-1, 1})}, DType::kF32,
+    return s.add(Code::SLICE, {sums, s.i32({0, k}), s.i32({-1, 1})}, DType::kF32,
                  options_of<tfl::SliceOptions>([](auto& b) { return tfl::CreateSliceOptions(b); }));
   };
   const auto base = [&](int x, size_t k) { return w.add(x, s.f32(a.base[k])); };
@@ -208,17 +170,18 @@ bool write_tree_ensemble(OpWriter& w) {
   const auto rows = feature_rows(w);
   if (!rows) return false;
   Walk walk(w, *rows);
-  const auto votes = add_votes(w, walk.leaves(*depth));
-  if (!votes) return false;
+  const formats::TreeVotes votes(a);
+  const auto sums = add_votes(w, votes, walk.leaves(*depth));
+  if (!sums) return false;
   if (!a.classifier)
-    return bind_scores(w, 0, with_base(w, *votes, a.targets == 1), a.targets, a.post, ml::SecondClass::kNone);
-  if (a.targets == 2) return finish_two_classes(w, *votes);
+    return bind_scores(w, 0, with_base(w, *sums, a.targets == 1), a.targets, a.post, ml::SecondClass::kNone);
+  if (a.targets == 2) return finish_two_classes(w, votes, sums->scores);
   if (a.targets < 2) return false;
-  const int scores = with_base(w, *votes, true);
+  const int scores = with_base(w, *sums, true);
   int ranked = scores;
-  if (votes->voted >= 0 && a.base.size() != static_cast<size_t>(a.targets)) {
+  if (sums->voted >= 0 && a.base.size() != static_cast<size_t>(a.targets)) {
     // Targets without votes are no candidates.
-    const int has = w.compare(Code::GREATER, votes->voted, s.f32(0));
+    const int has = w.compare(Code::GREATER, sums->voted, s.f32(0));
     ranked = s.add(Code::SELECT_V2, {has, scores, s.f32(-INFINITY)}, DType::kF32, select_options());
   }
   bind_labels(w, a.labels, first_largest(s, ranked));
