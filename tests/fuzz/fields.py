@@ -232,7 +232,7 @@ def main():
     ap.add_argument("--corpus", type=Path)
     ap.add_argument("--most", type=int, default=4000, help="mutants of a format, drawn evenly")
     ap.add_argument("--only", choices=sorted(FORMATS), nargs="*", default=sorted(FORMATS))
-    ap.add_argument("--keep", type=Path, default=Path("fuzz-findings"))
+    ap.add_argument("--keep", type=Path, default=Path("build/fuzz-findings"))
     args = ap.parse_args()
     corpus = args.corpus or Path(args.smelt).resolve().parents[1] / "corpus"
     total = 0

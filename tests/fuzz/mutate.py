@@ -86,7 +86,7 @@ def main():
     ap.add_argument("--seconds", type=float, default=60)
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--round-trips", action="store_true", help="conversions alone")
-    ap.add_argument("--keep", type=Path, default=Path("fuzz-findings"))
+    ap.add_argument("--keep", type=Path, default=Path("build/fuzz-findings"))
     args = ap.parse_args()
     corpus = args.corpus or Path(args.smelt).resolve().parents[1] / "corpus"
     models = sorted(p for p in corpus.rglob("model.*") if p.suffix in MODELS and 16 < p.stat().st_size < 100_000)
