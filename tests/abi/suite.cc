@@ -10,6 +10,12 @@
 #include <cstdlib>
 #include <cstring>
 
+// LeakSanitizer of GCC 12 finds the thread-local blocks of libraries that dlopen brings in at wrong addresses after
+// some numbers of threads, and crashes there: it does not ask for them. NOLINTBEGIN(bugprone-reserved-identifier)
+extern "C" __attribute__((visibility("default"))) const char* __asan_default_options();
+extern "C" const char* __asan_default_options() { return "intercept_tls_get_addr=0"; }
+// NOLINTEND(bugprone-reserved-identifier)
+
 namespace abi {
 
 Api api;
@@ -152,7 +158,11 @@ bool isolated(const Check& c) {
   }
   int status = 0;
   waitpid(pid, &status, 0);
-  if (WIFEXITED(status)) return WEXITSTATUS(status) == 0;
+  if (WIFEXITED(status)) {
+    // Neither passed nor failed: what looks for leaks at the end has found some.
+    if (WEXITSTATUS(status) > 1) std::printf("FAILED %s: exit status %d\n", c.name.c_str(), WEXITSTATUS(status));
+    return WEXITSTATUS(status) == 0;
+  }
   std::printf("CRASHED %s: signal %d\n", c.name.c_str(), WTERMSIG(status));
   return false;
 }
