@@ -49,8 +49,9 @@ class ConvI8 final : public Kernel {
           return packed;
         },
         [&] {
-          return spec.contents("conv_i8", key.filter.numbers(),
-                               {key.chunks, key.x_zero, key.x_signed, gemm_.bytes, gemm_.addend_rows});
+          return spec.contents(
+              "conv_i8", key.filter.numbers(),
+              {key.chunks, key.x_zero, key.x_signed, gemm_.bytes, gemm_.group_bytes, gemm_.addend_rows});
         });
     lda_ = gemm_.a_row_bytes(g.k());
     block_ = gemm_.block_rows(g.out_pixels(), g.k());
@@ -96,8 +97,8 @@ class ConvI8 final : public Kernel {
   /// Length of a packed filter.
   int64_t packed_depth() const { return chunks_.apply() ? chunks_.k() : g_.k(); }
   Packed pack_ordered(const Tensor& filter) const {
-    return gemm_.bytes ? pack(ordered_filter_int8(g_, filter, q_.w_zeros).data())
-                       : pack(ordered_filter(g_, filter, q_.w_zeros).data());
+    return gemm_.packs_int8() ? pack(ordered_filter_int8(g_, filter, q_.w_zeros).data())
+                              : pack(ordered_filter(g_, filter, q_.w_zeros).data());
   }
   template <class W>
   Packed pack(const W* weights) const {

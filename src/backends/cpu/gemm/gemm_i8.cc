@@ -1,5 +1,6 @@
 #include "backends/cpu/gemm/gemm_i8.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "backends/cpu/core/targets.h"
@@ -33,19 +34,31 @@ HWY_INLINE Columns columns(VI b) { return hn::BitCast(DS(), b); }
 HWY_INLINE VI multiply(Pair a, Columns b, VI sum) { return add_pairs(sum, a, b); }
 #endif
 
-template <int MR, int NV>
+/// A vector of pairs of b, which lie as int16s or, kBytes, as bytes.
+template <bool kBytes>
+HWY_INLINE VI load_pairs(const char* b) {
+  if constexpr (kBytes) {
+    const hn::Rebind<int8_t, DS> d8;
+    return hn::BitCast(DI(), hn::PromoteTo(DS(), hn::Load(d8, reinterpret_cast<const int8_t*>(b))));
+  } else {
+    return hn::Load(DI(), reinterpret_cast<const int32_t*>(b));
+  }
+}
+
+template <int MR, int NV, bool kBytes>
 void int16_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
                 int32_t* HWY_RESTRICT result, const void* /*next*/, TileState& /*state*/) {
   const DI d;
   constexpr ptrdiff_t L = HWY_MAX_BYTES / 4;
+  constexpr ptrdiff_t kVector = L * (kBytes ? 2 : 4);  // bytes of b
   constexpr int kGroups = (MR + 2) / 3;
-  const auto* HWY_RESTRICT b = static_cast<const int32_t*>(panel);
+  const auto* addends = static_cast<const int32_t*>(panel);
   VI acc[MR][NV];
 #pragma GCC unroll 16
   for (int m = 0; m < MR; ++m)
 #pragma GCC unroll 2
-    for (int j = 0; j < NV; ++j) acc[m][j] = hn::Load(d, b + j * L);
-  b += NV * L;
+    for (int j = 0; j < NV; ++j) acc[m][j] = hn::Load(d, addends + j * L);
+  const auto* HWY_RESTRICT b = reinterpret_cast<const char*>(addends + NV * L);
   for (const void* const* last = a + chunks; a < last; ++a) {
     const char* rows[kGroups];
 #pragma GCC unroll 5
@@ -53,7 +66,7 @@ void int16_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const voi
     for (ptrdiff_t i = 0; i < steps; ++i) {
       Columns bv[NV];
 #pragma GCC unroll 2
-      for (int j = 0; j < NV; ++j) bv[j] = columns(hn::Load(d, b + j * L));
+      for (int j = 0; j < NV; ++j) bv[j] = columns(load_pairs<kBytes>(b + j * kVector));
 #pragma GCC unroll 16
       for (int m = 0; m < MR; ++m) {
         int32_t pair;
@@ -62,7 +75,7 @@ void int16_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const voi
 #pragma GCC unroll 2
         for (int j = 0; j < NV; ++j) acc[m][j] = multiply(av, bv[j], acc[m][j]);
       }
-      b += NV * L;
+      b += NV * kVector;
 #pragma GCC unroll 5
       for (int g = 0; g < kGroups; ++g) rows[g] += 4;
     }
@@ -90,6 +103,100 @@ void int8_to_int16(const uint8_t* x, int64_t n, bool is_signed, int32_t zero, in
   }
 }
 
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+using Pairs = hn::Full128<uint16_t>;
+constexpr int64_t kColumnsAtOnce = 8, kPairsAtOnce = 8;
+
+/// Pairs r of 8 columns in vector r, from pairs of column c in vector c.
+HWY_INLINE void transpose_pairs(hn::Vec<Pairs> (&v)[8]) {
+  const Pairs d;
+  const hn::Repartition<uint32_t, Pairs> d32;
+  const hn::Repartition<uint64_t, Pairs> d64;
+  hn::Vec<decltype(d32)> t[8];
+  hn::Vec<decltype(d64)> u[8];
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = hn::BitCast(d32, hn::InterleaveLower(d, v[i], v[i + 1]));
+    t[i + 1] = hn::BitCast(d32, hn::InterleaveUpper(d, v[i], v[i + 1]));
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4)
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+      u[i + 2 * j] = hn::BitCast(d64, hn::InterleaveLower(d32, t[i + j], t[i + j + 2]));
+      u[i + 2 * j + 1] = hn::BitCast(d64, hn::InterleaveUpper(d32, t[i + j], t[i + j + 2]));
+    }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    v[2 * i] = hn::BitCast(d, hn::InterleaveLower(d64, u[i], u[i + 4]));
+    v[2 * i + 1] = hn::BitCast(d, hn::InterleaveUpper(d64, u[i], u[i + 4]));
+  }
+}
+
+/// n of 16 bytes, the others `fill`.
+HWY_INLINE hn::Vec<Pairs> load_first(const uint8_t* from, int64_t n, uint8_t fill) {
+  const hn::Full128<uint8_t> d8;
+  if (n >= 16) return hn::BitCast(Pairs(), hn::LoadU(d8, from));
+  alignas(16) uint8_t bytes[16];
+  std::memset(bytes, fill, sizeof bytes);
+  if (n > 0) std::memcpy(bytes, from, static_cast<size_t>(n));
+  return hn::BitCast(Pairs(), hn::Load(d8, bytes));
+}
+
+/// Up to 8 columns, from column `column` of b on, of which `columns` are there: pairs of rows, `step` bytes apart.
+void pack_pair_columns(const BytesOfB& b, int64_t column, int64_t columns, int64_t stored, int64_t step, char* to) {
+  const hn::Full128<uint8_t> d8;
+  const Pairs d;
+  const uint8_t zero = b.is_signed ? 0 : 0x80;
+  const auto flip = hn::Set(d, static_cast<uint16_t>(zero * 0x101));
+  const auto store = [&](hn::Vec<Pairs> v) HWY_ATTR {
+    v = hn::Xor(v, flip);
+    if (stored == kColumnsAtOnce)
+      hn::StoreU(v, d, reinterpret_cast<uint16_t*>(to));
+    else
+      hn::StoreU(hn::LowerHalf(v), hn::Half<Pairs>(), reinterpret_cast<uint16_t*>(to));
+    to += step;
+  };
+  if (b.column_stride == 1) {
+    for (int64_t i = 0; i < b.k; i += 2) {
+      const uint8_t* from = b.data + i * b.row_stride + column;
+      const auto row = [&](int64_t r) HWY_ATTR {
+        const bool whole = columns == kColumnsAtOnce && i + r < b.k;
+        if (!whole)
+          return hn::LowerHalf(hn::BitCast(d8, load_first(from + r * b.row_stride, i + r < b.k ? columns : 0, zero)));
+        return hn::LoadU(hn::Half<decltype(d8)>(), from + r * b.row_stride);
+      };
+      const auto first = hn::ZeroExtendVector(d8, row(0)), second = hn::ZeroExtendVector(d8, row(1));
+      store(hn::BitCast(d, hn::InterleaveLower(d8, first, second)));
+    }
+    return;
+  }
+  for (int64_t i = 0; i < b.k; i += 2 * kPairsAtOnce) {
+    hn::Vec<Pairs> v[8];
+#pragma GCC unroll 8
+    for (int c = 0; c < 8; ++c) {
+      const bool there = c < columns;
+      v[c] = load_first(b.data + (column + (there ? c : 0)) * b.column_stride + i, there ? b.k - i : 0, zero);
+    }
+    transpose_pairs(v);
+    const int64_t pairs = std::min(kPairsAtOnce, (b.k - i + 1) / 2);
+    for (int64_t r = 0; r < pairs; ++r) store(v[r]);
+  }
+}
+
+void pack_pairs(const GemmI8& g, const BytesOfB& b, const int32_t* bias, int32_t /*a_zero*/, void* packed) {
+  for (int64_t p = 0; p < g.panels(b.n); ++p) {
+    const int64_t w = g.width(b.n, p), first = p * g.nr(), used = std::min(w, b.n - first);
+    auto* addends = reinterpret_cast<int32_t*>(static_cast<char*>(packed) + g.panel_offset(b.k, p));
+    for (int64_t j = 0; j < w; ++j) addends[j] = bias && j < used ? bias[first + j] : 0;
+    auto* to = reinterpret_cast<char*>(addends + w);
+    for (int64_t c = 0; c < w; c += kColumnsAtOnce)
+      pack_pair_columns(b, first + c, std::clamp<int64_t>(used - c, 0, kColumnsAtOnce), std::min(kColumnsAtOnce, w - c),
+                        w * g.group_bytes, to + c * g.group_bytes);
+  }
+}
+#endif
+
 #if HWY_MAX_BYTES >= 64
 constexpr int kRows = 12;
 #elif HWY_ARCH_ARM_A64
@@ -98,20 +205,28 @@ constexpr int kRows = 8;
 constexpr int kRows = 6;
 #endif
 
-template <int MR>
+template <int MR, bool kBytes>
 void fill_tiles(GemmI8& g) {
   for (auto& tiles : g.tiles) {
-    tiles[0][MR - 1] = int16_tile<MR, 1>;
-    tiles[1][MR - 1] = int16_tile<MR, 2>;
+    tiles[0][MR - 1] = int16_tile<MR, 1, kBytes>;
+    tiles[1][MR - 1] = int16_tile<MR, 2, kBytes>;
   }
-  if constexpr (MR > 1) fill_tiles<MR - 1>(g);
+  if constexpr (MR > 1) fill_tiles<MR - 1, kBytes>(g);
 }
 
-GemmI8 make_gemm_i8() {
+/// fits: b is of int8, so that tiles that multiply no slower for it widen bytes.
+GemmI8 make_gemm_i8([[maybe_unused]] bool fits) {
   GemmI8 g;
   g.mr = kRows;
   g.lanes = HWY_MAX_BYTES / 4;
-  fill_tiles<kRows>(g);
+  fill_tiles<kRows, false>(g);
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+  if (fits) {
+    g.group_bytes = 2;
+    g.pack_bytes = pack_pairs;
+    fill_tiles<kRows, true>(g);
+  }
+#endif
   g.prefetching_tiles = g.tiles;
   g.to_int16 = int8_to_int16;
   return g;
@@ -130,7 +245,8 @@ struct Forms {
 
 Forms make_forms(Isa isa) {
   Forms f;
-  f.int16s = f.bytes = SMELT_FOR_LEVEL(isa, make_gemm_i8)();
+  f.int16s = SMELT_FOR_LEVEL(isa, make_gemm_i8)(false);
+  f.bytes = SMELT_FOR_LEVEL(isa, make_gemm_i8)(true);
 #if defined(__x86_64__)
   if (isa.has(IsaFeature::kVnni)) fill_vnni_tiles(f.bytes, f.int16s);
   if (isa.has(IsaFeature::kAmx)) fill_amx_tiles(f.bytes);
@@ -149,15 +265,14 @@ const GemmI8& gemm_i8(Isa isa, bool fits) {
 
 namespace {
 
-/// One column of a panel of `w`: groups of 4 bytes, w of them apart. Returns the sum of its values.
-template <class Quantized, class W>
+/// One column of a panel of `w`: groups of kGroup numbers, w of them apart. Returns the sum of its values.
+template <class Quantized, int64_t kGroup, class W>
 uint32_t pack_column(const W* column, int64_t k, int64_t w, char* to) {
-  constexpr int64_t kGroup = 4 / sizeof(Quantized);
   uint32_t sum = 0;
   for (int64_t i = 0; i < k; ++i) sum += static_cast<uint32_t>(static_cast<int32_t>(column[i]));
   Quantized group[kGroup];
   int64_t i = 0;
-  for (; i + kGroup <= k; i += kGroup, to += w * 4) {
+  for (; i + kGroup <= k; i += kGroup, to += w * static_cast<int64_t>(sizeof group)) {
     for (int64_t j = 0; j < kGroup; ++j) group[j] = static_cast<Quantized>(column[i + j]);
     std::memcpy(to, group, sizeof group);
   }
@@ -176,11 +291,13 @@ void pack_panels(const GemmI8& g, const W* weights, int64_t k, int64_t n, const 
     const int64_t w = g.width(n, p), first = p * g.nr(), used = std::min(w, n - first);
     auto* addends = reinterpret_cast<uint32_t*>(static_cast<char*>(packed) + g.panel_offset(k, p));
     char* groups = reinterpret_cast<char*>(addends + g.addend_rows * w);
-    if (used < w) std::memset(addends, 0, static_cast<size_t>((g.steps(k) + g.addend_rows) * w * 4));
+    if (used < w) std::memset(addends, 0, static_cast<size_t>(g.column_bytes(k) * w));
     for (int64_t j = 0; j < used; ++j) {
       const W* column = weights + (first + j) * k;
-      const uint32_t sum = g.bytes ? pack_column<int8_t>(column, k, w, groups + j * 4)
-                                   : pack_column<int16_t>(column, k, w, groups + j * 4);
+      char* const to = groups + j * g.group_bytes;
+      const uint32_t sum = g.bytes              ? pack_column<int8_t, 4>(column, k, w, to)
+                           : g.group_bytes == 2 ? pack_column<int8_t, 2>(column, k, w, to)
+                                                : pack_column<int16_t, 2>(column, k, w, to);
       addends[j] = (bias ? static_cast<uint32_t>(bias[first + j]) : 0u) - sum * zero;
       if (g.addend_rows > 1) addends[w + j] = addends[j] + sum * 128u;
     }

@@ -26,9 +26,9 @@ struct BytesOfB {
 ///
 /// Two forms. Bytes: a is quantized bytes of either sign, b signed bytes, four products a step (AMX, AVX-512 VNNI,
 /// Arm's dot products). Int16Form: a and b are signed 16-bit numbers, two products a step (every level); zero points
-/// are subtracted beforehand. A row of a holds steps(k) groups of 4 bytes, the end filled with anything. A panel of b
-/// is one row of int32 addends, or with AMX two, and then steps(k) rows of groups, one group a column; missing columns
-/// and the end of k are zero.
+/// are subtracted beforehand. Where b fits int8, tiles may take it as bytes and widen it. A row of a holds steps(k)
+/// groups of 4 bytes, the end filled with anything. A panel of b is one row of int32 addends, or with AMX two, and then
+/// steps(k) rows of groups of group_bytes, one group a column; missing columns and the end of k are zero.
 struct GemmI8 {
   /// accumulators: rows 2 * lanes apart, whole vectors are written. a: rows `lda` bytes apart, each in `chunks` of
   /// `steps` groups. next: the panel that the tiles of `prefetching_tiles` bring into the second cache; others ignore
@@ -39,7 +39,8 @@ struct GemmI8 {
 
   int64_t mr = 0, lanes = 0;
   bool bytes = false;
-  int32_t less = 0;  ///< what tiles count the bytes of a less; the addends of a panel make up for it
+  int64_t group_bytes = 4;  ///< of b in a step; 2: numbers of int16s that lie as bytes
+  int32_t less = 0;         ///< what tiles count the bytes of a less; the addends of a panel make up for it
   /// Rows of addends of a panel. Of two the first is for bytes of a that count from the least of their type, the second
   /// for int8 as they are.
   int64_t addend_rows = 1;
@@ -52,11 +53,16 @@ struct GemmI8 {
   int64_t per_step() const { return bytes ? 4 : 2; }
   int64_t steps(int64_t k) const { return (k + per_step() - 1) / per_step(); }
   int64_t a_row_bytes(int64_t k) const { return steps(k) * 4; }
+  bool packs_int8() const { return bytes || group_bytes == 2; }  ///< b fits int8
   int64_t panels(int64_t n) const { return (n + nr() - 1) / nr(); }
   int64_t width(int64_t n, int64_t p) const { return n - p * nr() <= lanes ? lanes : nr(); }
-  int64_t panel_offset(int64_t k, int64_t p) const { return p * (steps(k) + addend_rows) * nr() * 4; }
+  /// Bytes of a column of a panel.
+  int64_t column_bytes(int64_t k) const { return steps(k) * group_bytes + addend_rows * 4; }
+  int64_t panel_offset(int64_t k, int64_t p) const { return p * column_bytes(k) * nr(); }
+  /// Whole vectors, so that another packed matrix may lie behind this one.
   int64_t packed_bytes(int64_t k, int64_t n) const {
-    return n == 0 ? 0 : panel_offset(k, panels(n) - 1) + (steps(k) + addend_rows) * width(n, panels(n) - 1) * 4;
+    if (n == 0) return 0;
+    return round_up(panel_offset(k, panels(n) - 1) + column_bytes(k) * width(n, panels(n) - 1), lanes * 4);
   }
   /// Packs weights given as [n][k] (zero points subtracted; in the byte form they fit int8). `bias`: n addends or null.
   /// a_zero: subtracted from every element of a through the addends (bytes only; the short form converts a instead).
@@ -85,7 +91,7 @@ struct GemmI8 {
         const bool sign = a_signed, wide = width(n, p) > lanes, prefetches = p + 1 < last || row + block < m;
         const auto* panel = static_cast<const char*>(packed) + panel_offset(k, p);
         const auto* next = static_cast<const char*>(packed) + panel_offset(k, p + 1 < last ? p + 1 : first);
-        state.bring(next, prefetches ? (count + addend_rows) * nr() * 4 : 0, of_block.count * count);
+        state.bring(next, prefetches ? panel_offset(k, 1) : 0, of_block.count * count);
         for (int64_t t = 0, i = row, here = 0; t < of_block.count; ++t, i += here) {
           here = of_block.rows(t);
           const void* rows_of_a = static_cast<const char*>(a) + i * lda;

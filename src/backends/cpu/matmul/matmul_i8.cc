@@ -59,8 +59,8 @@ class MatMulI8 final : public Kernel {
         },
         [&] {
           return spec.contents("matmul_i8", key.matrix.numbers(),
-                               {blocks_, static_cast<int64_t>(rows), x_zero_, x_signed_, gemm_.bytes, gemm_.addend_rows,
-                                key.matrix.c != nullptr});
+                               {blocks_, static_cast<int64_t>(rows), x_zero_, x_signed_, gemm_.bytes, gemm_.group_bytes,
+                                gemm_.addend_rows, key.matrix.c != nullptr});
         });
     has_bias_ = !requantize_params_ && spec.has(2);
     const bool as_they_lie = gemm_.bytes && s.k % 4 == 0;

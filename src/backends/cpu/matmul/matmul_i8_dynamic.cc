@@ -14,7 +14,8 @@ namespace {
 
 /// True if the bytes of b are packed as they lie.
 bool packs_bytes(Isa isa, const MatMulShape& s) {
-  return gemm_i8(isa, true).pack_bytes && (s.g.b.row_stride == 1 || s.g.b.column_stride == 1);
+  const GemmI8& gemm = gemm_i8(isa, true);
+  return gemm.bytes && gemm.pack_bytes && (s.g.b.row_stride == 1 || s.g.b.column_stride == 1);
 }
 
 /// b is packed for every batch. Where its bytes are packed as they lie, b counts from the middle of its type: the rest
