@@ -1,0 +1,215 @@
+// Winograd's convolution F(2x2, 3x3) of channels-last images of bytes: 16 products instead of 36. Sums of products of
+// transformed numbers count modulo 2^32, and are exact since 4 times a result fits 32 bits.
+#include <algorithm>
+
+#include "backends/cpu/conv/filter_key.h"
+#include "backends/cpu/conv/winograd_choice.h"
+#include "backends/cpu/conv/winograd_i8.h"
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/workspace.h"
+#include "backends/cpu/gemm/gemm_i8.h"
+#include "backends/cpu/gemm/quantized_weights.h"
+#include "backends/cpu/quantize/requantize_accumulators.h"
+#include "ops/common/quantized_pair.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kPositions = WinogradI8::kPositions;
+
+struct ConvWinogradI8Key {
+  FilterKey filter;
+  const GemmI8* gemm;
+  auto operator<=>(const ConvWinogradI8Key&) const = default;
+};
+
+/// Keeps the filters as packed bytes. A run transforms those of a panel for each block of tiles.
+class ConvWinogradI8 final : public Kernel {
+ public:
+  ConvWinogradI8(const ConvShape& g, const QuantizedPair& q, RequantizeParams params, const KernelSpec& spec)
+      : g_(g),
+        q_(q),
+        params_(std::move(params)),
+        rescale_(requantize_accumulators(spec.isa, params_)),
+        bytes_(gemm_i8(spec.isa, true)),
+        gemm_(gemm_i8(spec.isa, false)),
+        transforms_(winograd_i8(spec.isa)),
+        rows_(ceil_div(g.out[1], 2)),
+        columns_(ceil_div(g.out[2], 2)),
+        bias_(params_.bias) {
+    bias_.resize(static_cast<size_t>(gemm_.panels(g.c_out) * gemm_.nr()), 0);
+    const Tensor& filter = *spec.constant(1);
+    const ConvWinogradI8Key key{{g, filter, nullptr}, &bytes_};
+    packed_ = spec.packs.get(
+        key,
+        [&] {
+          auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(bytes_.packed_bytes(g.k(), g.c_out)));
+          if (is_ordered_filter(g, filter, q_.w_zeros))
+            bytes_.pack(filter.data<int8_t>(), g.k(), g.c_out, nullptr, 0, packed->data<char>());
+          else
+            bytes_.pack(ordered_filter_int8(g, filter, q_.w_zeros).data(), g.k(), g.c_out, nullptr, 0,
+                        packed->data<char>());
+          release_pages(filter);
+          return packed;
+        },
+        [&] { return spec.contents("conv_winograd_i8", key.filter.numbers(), {bytes_.group_bytes}); });
+    constexpr int64_t kMost = 192, kNumbers = 128 * 1024;  // transformed tiles stay in the level-3 cache
+    const int64_t all = g.batch * rows_ * columns_, threads = std::max(spec.threads, 1);
+    const int64_t most = std::clamp<int64_t>(kNumbers / g.c_in, gemm_.mr * 8, kMost) / gemm_.mr * gemm_.mr;
+    blocks_ = std::min(all, round_up(ceil_div(all, most), std::min<int64_t>(threads, all)));
+    block_ = ceil_div(all, blocks_);
+    slots_ = std::min<int64_t>(threads, blocks_);
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(padded_bytes(g_.c_in) + slots_ * slot_bytes()); }
+  Status run(KernelContext& ctx) const override {
+    auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for the tiles of a convolution");
+    std::fill_n(scratch, g_.c_in, static_cast<uint8_t>(q_.x_zero));
+    const Run run{ctx.input(0).data<uint8_t>(), ctx.output(0).data<uint8_t>(), scratch};
+    ctx.threads().parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
+      const int64_t all = g_.batch * rows_ * columns_;
+      for (int64_t slot = begin; slot < end; ++slot)
+        for (int64_t b = blocks_ * slot / slots_; b < blocks_ * (slot + 1) / slots_; ++b) {
+          const int64_t first = all * b / blocks_;
+          block(run, first, all * (b + 1) / blocks_ - first, scratch + padded_bytes(g_.c_in) + slot * slot_bytes());
+        }
+    });
+    return Ok();
+  }
+
+ private:
+  struct Run {
+    const uint8_t* x;
+    uint8_t* y;
+    const uint8_t* zeros;  ///< a pixel of the padding
+  };
+  // From a position to the next an odd number of cache lines, so that positions do not meet in the same lines of the
+  // nearest cache: of tiles and of filters in int16s, of products in int32s.
+  static int64_t odd_lines(int64_t bytes) { return (ceil_div(bytes, 64) | 1) * 64; }
+  int64_t v_step() const { return odd_lines(block_ * g_.c_in * 2) / 2; }
+  int64_t u_step() const { return odd_lines((2 + g_.c_in) * gemm_.nr() * 2) / 2; }
+  int64_t m_step() const { return odd_lines(block_ * gemm_.nr() * 4) / 4; }
+  int64_t v_bytes() const { return padded_bytes(kPositions * v_step() * 2); }
+  int64_t u_bytes() const { return padded_bytes(kPositions * u_step() * 2); }
+  int64_t m_bytes() const { return padded_bytes(kPositions * m_step() * 4); }
+  /// Accumulators of a line of pixels of a block.
+  int64_t line_bytes() const { return padded_bytes(std::min(block_, columns_) * 2 * gemm_.nr() * 4); }
+  int64_t slot_bytes() const { return v_bytes() + u_bytes() + m_bytes() + 2 * line_bytes(); }
+
+  /// Tiles [first, first + count).
+  void block(const Run& run, int64_t first, int64_t count, uint8_t* scratch) const {
+    auto* const v = reinterpret_cast<int16_t*>(scratch);
+    auto* const u = reinterpret_cast<int16_t*>(scratch + v_bytes());
+    auto* const m = reinterpret_cast<int32_t*>(scratch + v_bytes() + u_bytes());
+    auto* const lines = scratch + v_bytes() + u_bytes() + m_bytes();
+    for (int64_t t = 0; t < count; ++t) input(run, first + t, v + t * g_.c_in);
+    const EvenTiles tiles(count, gemm_.mr);
+    const int64_t nr = gemm_.nr(), lda = g_.c_in * 2;
+    TileState state;
+    for (int64_t p = 0; p < gemm_.panels(g_.c_out); ++p) {
+      const int64_t w = gemm_.width(g_.c_out, p);
+      filter(p, w, u);
+      for (int64_t position = 0; position < kPositions; ++position) {
+        for (int64_t t = 0, i = 0, here = 0; t < tiles.count; ++t, i += here) {
+          here = tiles.rows(t);
+          const void* rows = v + position * v_step() + i * g_.c_in;
+          gemm_.tiles[0][w > gemm_.lanes][here - 1](&rows, 1, lda, u + position * u_step(), gemm_.steps(g_.c_in),
+                                                    m + position * m_step() + i * nr, nullptr, state);
+        }
+      }
+      output(run, first, count, p, w, m, lines);
+    }
+  }
+  /// Transforms a tile of input pixels.
+  void input(const Run& run, int64_t tile, int16_t* v) const {
+    const int64_t image = tile / (rows_ * columns_), row = tile / columns_ % rows_, column = tile % columns_;
+    const uint8_t* d[kPositions];
+    const uint8_t** next = d;
+    for (int64_t y = row * 2 - g_.pad[1], i = 0; i < WinogradI8::kSide; ++i, ++y)
+      for (int64_t x = column * 2 - g_.pad[2], j = 0; j < WinogradI8::kSide; ++j, ++x) {
+        const bool inside = y >= 0 && y < g_.in[1] && x >= 0 && x < g_.in[2];
+        *next++ = inside ? run.x + ((image * g_.in[1] + y) * g_.in[2] + x) * g_.c_in : run.zeros;
+      }
+    transforms_.input(d, g_.c_in, q_.x_signed, q_.x_zero, v, v_step());
+  }
+  /// Transforms the filters of a panel of w columns: each position is a panel without addends.
+  void filter(int64_t panel, int64_t w, int16_t* u) const {
+    const auto* taps = packed_->data<int8_t>() + bytes_.panel_offset(g_.k(), panel) + w * 4;
+    for (int64_t position = 0; position < kPositions; ++position)
+      std::fill_n(u + position * u_step(), w * 2, int16_t{0});
+    transforms_.filter(taps, g_.c_in * w, g_.c_in * w, u + w * 2, u_step());
+  }
+  /// The output channels of a panel from the products of tiles [first, first + count).
+  void output(const Run& run, int64_t first, int64_t count, int64_t panel, int64_t w, const int32_t* m,
+              uint8_t* lines) const {
+    const int64_t nr = gemm_.nr(), channel = panel * nr, n = std::min(nr, g_.c_out - channel);
+    int32_t* const line[2] = {reinterpret_cast<int32_t*>(lines), reinterpret_cast<int32_t*>(lines + line_bytes())};
+    for (int64_t t = 0, here = 0; t < count; t += here) {  // tiles side by side
+      const int64_t image = (first + t) / (rows_ * columns_), row = (first + t) / columns_ % rows_,
+                    column = (first + t) % columns_;
+      here = std::min(count - t, columns_ - column);
+      for (int64_t i = 0; i < here; ++i) {
+        int32_t* const to[2] = {line[0] + i * 2 * nr, line[1] + i * 2 * nr};
+        transforms_.output(m + (t + i) * nr, m_step(), bias_.data() + channel, w, to, nr);
+      }
+      const int64_t pixels = std::min(here * 2, g_.out[2] - column * 2);
+      for (int64_t y = 0; y < std::min<int64_t>(2, g_.out[1] - row * 2); ++y)
+        rescale_(params_, line[y], nr, pixels, n, channel,
+                 run.y + ((image * g_.out[1] + row * 2 + y) * g_.out[2] + column * 2) * g_.c_out + channel, g_.c_out);
+    }
+  }
+
+  ConvShape g_;
+  QuantizedPair q_;
+  RequantizeParams params_;
+  RequantizeAccumulators rescale_;
+  const GemmI8 &bytes_, &gemm_;  ///< the form of the filters as they are kept, and transformed
+  const WinogradI8& transforms_;
+  int64_t rows_, columns_;          ///< of tiles of an image
+  std::vector<int32_t> bias_;       ///< of whole panels
+  int64_t blocks_ = 1, block_ = 1;  ///< blocks of all images, tiles of a block at most
+  int64_t slots_ = 1;               ///< threads that work at once
+  Packed packed_;
+};
+
+/// True where results are exact and the transforms take bytes as they lie.
+bool applies(const ConvShape& g, const GemmI8& bytes, const WinogradI8& transforms) {
+  constexpr int64_t kMostChannels = (int64_t{1} << 31) / (4 * 255 * 128 * 9);
+  return bytes.group_bytes == 2 && g.planar() && g.groups == 1 && g.kernel[1] == 3 && g.kernel[2] == 3 &&
+         g.stride[1] == 1 && g.stride[2] == 1 && g.dilation[1] == 1 && g.dilation[2] == 1 && g.c_in % 2 == 0 &&
+         g.c_in >= transforms.least_channels && g.c_in < kMostChannels;
+}
+
+/// True if this takes less time than products of patches. In cycles of an AMD EPYC (Zen 3).
+bool pays_off(const ConvShape& g, const GemmI8& gemm) {
+  constexpr double kProduct = 1.0 / 25, kPatch = 0.15, kInput = 2.3, kOutput = 2, kFilter = 1.2, kGain = 0.9;
+  constexpr double kTiles = 128;  // of a block, for which filters are transformed anew
+  const auto pixels = static_cast<double>(g.batch * g.out_pixels());
+  const auto tiles = static_cast<double>(g.batch * ceil_div(g.out[1], 2) * ceil_div(g.out[2], 2));
+  const auto in = static_cast<double>(g.c_in), out = static_cast<double>(round_up(g.c_out, gemm.lanes));
+  const double direct = pixels * 9 * in * (out * kProduct + kPatch);
+  const double winograd = tiles * (16 * in * out * kProduct + in * kInput + out * kOutput) +
+                          std::max(1.0, tiles / kTiles) * in * out * kFilter;
+  return winograd < kGain * direct;
+}
+
+}  // namespace
+
+[[gnu::cold]] std::unique_ptr<Kernel> make_conv_winograd_i8(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  const auto g = ConvShape::in_lines(spec);
+  if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
+  const GemmI8& bytes = gemm_i8(spec.isa, true);
+  if (!applies(*g, bytes, winograd_i8(spec.isa))) return nullptr;
+  const auto setting = winograd_setting();
+  if (!setting.ok() || setting->largest_tile < WinogradI8::kTile || (!setting->always && !pays_off(*g, bytes)))
+    return spec.refuse("another way to convolve takes less time, or SMELT_CPU_WINOGRAD forbids this one");
+  const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
+  const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, g->all_out());
+  if (!q || !filter_fits_int8(*g, *spec.constant(1), q->w_zeros)) return nullptr;
+  auto params = smelt::requantize_params(spec, g->all_out(), attrs.rescale_rule());
+  if (!params) return nullptr;
+  return std::make_unique<ConvWinogradI8>(*g, *q, std::move(*params), spec);
+}
+
+}  // namespace smelt
