@@ -182,10 +182,10 @@ HWY_INLINE void store_bytes(VI v, int64_t n, uint8_t* to) {
 }
 
 #if HWY_TARGET == HWY_AVX3
-/// Pairs of rows of 32 channels. Returns the number of rows done.
+/// Pairs of rows of 32 channels.
 template <Rounding R, Steps S, bool kSigned, bool kClamps>
-HWY_INLINE int64_t requantize_row_pairs(const RequantizeParams& r, const int32_t* acc, int64_t stride, int64_t rows,
-                                        int64_t channel, uint8_t* out, int64_t out_stride) {
+HWY_INLINE void requantize_row_pairs(const RequantizeParams& r, const int32_t* acc, int64_t stride, int64_t rows,
+                                     int64_t channel, uint8_t* out, int64_t out_stride) {
   constexpr DI d;
   constexpr int64_t kLanes = 16;
   const VI low = hn::Set(d, r.low), high = hn::Set(d, r.high);
@@ -194,15 +194,36 @@ HWY_INLINE int64_t requantize_row_pairs(const RequantizeParams& r, const int32_t
     const VI v = factors[part].rescale(hn::LoadU(d, from + part * kLanes));
     return kClamps ? hn::Min(hn::Max(v, low), high) : v;
   };
-  int64_t row = 0;
-  for (; row + 2 <= rows; row += 2, acc += 2 * stride, out += 2 * out_stride) {
+  for (int64_t row = 0; row + 2 <= rows; row += 2, acc += 2 * stride, out += 2 * out_stride) {
     const int32_t* second = acc + stride;
     const __m512i bytes =
         narrow_four<kSigned>(rescaled(acc, 0), rescaled(acc, 1), rescaled(second, 0), rescaled(second, 1));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm512_castsi512_si256(bytes));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + out_stride), _mm512_extracti64x4_epi64(bytes, 1));
   }
-  return row;
+}
+#elif HWY_TARGET == HWY_AVX2
+/// Pairs of rows of 16 channels.
+template <Rounding R, Steps S, bool kSigned, bool kClamps>
+HWY_INLINE void requantize_row_pairs(const RequantizeParams& r, const int32_t* acc, int64_t stride, int64_t rows,
+                                     int64_t channel, uint8_t* out, int64_t out_stride) {
+  using T = std::conditional_t<kSigned, int8_t, uint8_t>;
+  using Bytes = hn::ScalableTag<T>;
+  constexpr DI d;
+  constexpr Bytes d8;
+  constexpr int64_t kLanes = 8;
+  const hn::Vec<Bytes> low = hn::Set(d8, static_cast<T>(r.low)), high = hn::Set(d8, static_cast<T>(r.high));
+  const ChannelFactors<R, S> factors[2] = {{r, channel}, {r, channel + kLanes}};
+  const auto rescaled = [&](const int32_t* from, int part)
+                            HWY_ATTR { return factors[part].rescale(hn::LoadU(d, from + part * kLanes)); };
+  for (int64_t row = 0; row + 2 <= rows; row += 2, acc += 2 * stride, out += 2 * out_stride) {
+    const int32_t* second = acc + stride;
+    hn::Vec<Bytes> bytes{
+        narrow_four<kSigned>(rescaled(acc, 0), rescaled(acc, 1), rescaled(second, 0), rescaled(second, 1))};
+    if (kClamps) bytes = hn::Min(hn::Max(bytes, low), high);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_castsi256_si128(bytes.raw));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + out_stride), _mm256_extracti128_si256(bytes.raw, 1));
+  }
 }
 #endif
 
@@ -212,21 +233,20 @@ void requantize_params(const RequantizeParams& r, const int32_t* acc, int64_t st
   const DI d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const VI low = hn::Set(d, r.low), high = hn::Set(d, r.high);
-#if HWY_TARGET == HWY_AVX3
-  if (n == 2 * lanes) {
-    const int64_t done = requantize_row_pairs<R, S, kSigned, kClamps>(r, acc, stride, rows, channel, out, out_stride);
-    acc += done * stride;
-    out += done * out_stride;
-    rows -= done;
-  }
-  if (rows == 0) return;
+  int64_t paired = 0;  // columns whose rows are done, but for an odd one at the end
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  if (HWY_TARGET == HWY_AVX2 || n == 2 * lanes) paired = rows > 1 ? n / (2 * lanes) * (2 * lanes) : 0;
+  for (int64_t j = 0; j < paired; j += 2 * lanes)
+    requantize_row_pairs<R, S, kSigned, kClamps>(r, acc + j, stride, rows, channel + j, out + j, out_stride);
 #endif
   for (int64_t j = 0; j < n; j += lanes) {
+    const int64_t first = j < paired ? rows / 2 * 2 : 0;
+    if (first == rows) continue;
     const ChannelFactors<R, S> f(r, channel + j);
     const auto columns = [&](int64_t count) HWY_ATTR {
-      const int32_t* from = acc + j;
-      uint8_t* to = out + j;
-      for (int64_t row = 0; row < rows; ++row, from += stride, to += out_stride) {
+      const int32_t* from = acc + first * stride + j;
+      uint8_t* to = out + first * out_stride + j;
+      for (int64_t row = first; row < rows; ++row, from += stride, to += out_stride) {
         VI v = f.rescale(hn::LoadU(d, from));
         if constexpr (kClamps) v = hn::Min(hn::Max(v, low), high);
         store_bytes<kSigned>(v, count, to);
