@@ -149,7 +149,7 @@ TEST(ConvI8, FewFilters) {
       }
 }
 
-// Tiles of 2x2 pixels that fill the image or not, several blocks of them, images of a batch and panels of both widths.
+// Tiles that fill the image or not, several blocks of them, images of a batch and panels of both widths.
 TEST(ConvI8, Winograd) {
   for (const QConvRow& r :
        {QConvRow{1, 16, 9, 11, 19, 3, 3, 1, 1, 1, 1, ActKind::kRelu}, QConvRow{2, 18, 12, 10, 33, 3, 3, 1, 1, 0, 1},
@@ -160,21 +160,22 @@ TEST(ConvI8, Winograd) {
                      s.w_zero == 0 ? "conv_winograd_i8" : "");
 }
 
-// Accumulators of the largest magnitude.
+// Accumulators of the largest magnitude, for tiles of either size.
 TEST(ConvI8, WinogradOfExtremeValues) {
-  for (const double x : {0.0, 255.0})
-    for (const double w : {-128.0, 127.0}) {
-      OpCase c =
-          conv_case({1, 1024, 8, 8, 16, 3, 3, 1, 1, 1, 1}, {DType::kU8, DType::kI8, x == 0 ? 255 : 0, 0, 128, true},
-                    Layout::kChannelsLast, FilterLayout::kOSI, Rounding::kFixedDouble);
-      const QuantPtr of_x = c.inputs[0].quant(), of_w = c.inputs[1].quant();
-      c.inputs[0] = random_tensor(DType::kU8, c.inputs[0].shape(), x, x, 1);
-      c.inputs[1] = random_tensor(DType::kI8, c.inputs[1].shape(), w, w, 1);
-      c.inputs[0].set_quant(of_x);
-      c.inputs[1].set_quant(of_w);
-      c.outputs[0].quant = per_tensor(30000, 128, Rounding::kFixedDouble);
-      check_on_cpu(c, "conv_winograd_i8");
-    }
+  for (const int64_t c_in : {114, 1024})
+    for (const double x : {0.0, 255.0})
+      for (const double w : {-128.0, 127.0}) {
+        const Quantized types{DType::kU8, DType::kI8, x == 0 ? 255 : 0, 0, 128, true};
+        OpCase c = conv_case({1, c_in, 8, 8, 16, 3, 3, 1, 1, 1, 1}, types, Layout::kChannelsLast, FilterLayout::kOSI,
+                             Rounding::kFixedDouble);
+        const QuantPtr of_x = c.inputs[0].quant(), of_w = c.inputs[1].quant();
+        c.inputs[0] = random_tensor(DType::kU8, c.inputs[0].shape(), x, x, 1);
+        c.inputs[1] = random_tensor(DType::kI8, c.inputs[1].shape(), w, w, 1);
+        c.inputs[0].set_quant(of_x);
+        c.inputs[1].set_quant(of_w);
+        c.outputs[0].quant = per_tensor(0.3f * static_cast<float>(c_in), 128, Rounding::kFixedDouble);
+        check_on_cpu(c, "conv_winograd_i8");
+      }
 }
 
 // Padded images that are computed in several bands of lines.

@@ -1,6 +1,9 @@
-// Winograd's convolution F(2x2, 3x3) of channels-last images of bytes: 16 products instead of 36. Sums of products of
-// transformed numbers count modulo 2^32, and are exact since 4 times a result fits 32 bits.
+// Winograd's convolutions F(2x2, 3x3) and F(4x4, 3x3) of channels-last images of bytes: 16 products instead of 36, or
+// 36 instead of 144. Sums of products of transformed numbers count modulo 2^32, and results are exact where they are
+// small enough for it.
 #include <algorithm>
+#include <cmath>
+#include <vector>
 
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/winograd_choice.h"
@@ -15,27 +18,32 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kPositions = WinogradI8::kPositions;
-
 struct ConvWinogradI8Key {
   FilterKey filter;
   const GemmI8* gemm;
   auto operator<=>(const ConvWinogradI8Key&) const = default;
 };
 
+/// Tiles of a block at most: in whole tiles of the product, transformed they stay in the level-3 cache.
+int64_t most_tiles(const ConvShape& g, const WinogradI8& transforms, const GemmI8& gemm) {
+  constexpr int64_t kMost = 192, kNumbers = 2 * 1024 * 1024;
+  return std::clamp(kNumbers / (g.c_in * transforms.positions()), gemm.mr * 8, kMost) / gemm.mr * gemm.mr;
+}
+
 /// Keeps the filters as packed bytes. A run transforms those of a panel for each block of tiles.
 class ConvWinogradI8 final : public Kernel {
  public:
-  ConvWinogradI8(const ConvShape& g, const QuantizedPair& q, RequantizeParams params, const KernelSpec& spec)
+  ConvWinogradI8(const ConvShape& g, const QuantizedPair& q, const WinogradI8& transforms, RequantizeParams params,
+                 const KernelSpec& spec)
       : g_(g),
         q_(q),
         params_(std::move(params)),
         rescale_(requantize_accumulators(spec.isa, params_)),
         bytes_(gemm_i8(spec.isa, true)),
         gemm_(gemm_i8(spec.isa, false)),
-        transforms_(winograd_i8(spec.isa)),
-        rows_(ceil_div(g.out[1], 2)),
-        columns_(ceil_div(g.out[2], 2)),
+        transforms_(transforms),
+        rows_(ceil_div(g.out[1], transforms.tile)),
+        columns_(ceil_div(g.out[2], transforms.tile)),
         bias_(params_.bias) {
     bias_.resize(static_cast<size_t>(gemm_.panels(g.c_out) * gemm_.nr()), 0);
     const Tensor& filter = *spec.constant(1);
@@ -53,9 +61,8 @@ class ConvWinogradI8 final : public Kernel {
           return packed;
         },
         [&] { return spec.contents("conv_winograd_i8", key.filter.numbers(), {bytes_.group_bytes}); });
-    constexpr int64_t kMost = 192, kNumbers = 128 * 1024;  // transformed tiles stay in the level-3 cache
     const int64_t all = g.batch * rows_ * columns_, threads = std::max(spec.threads, 1);
-    const int64_t most = std::clamp<int64_t>(kNumbers / g.c_in, gemm_.mr * 8, kMost) / gemm_.mr * gemm_.mr;
+    const int64_t most = most_tiles(g, transforms, gemm_);
     blocks_ = std::min(all, round_up(ceil_div(all, most), std::min<int64_t>(threads, all)));
     block_ = ceil_div(all, blocks_);
     slots_ = std::min<int64_t>(threads, blocks_);
@@ -86,22 +93,23 @@ class ConvWinogradI8 final : public Kernel {
   // From a position to the next an odd number of cache lines, so that positions do not meet in the same lines of the
   // nearest cache: of tiles and of filters in int16s, of products in int32s.
   static int64_t odd_lines(int64_t bytes) { return (ceil_div(bytes, 64) | 1) * 64; }
+  int64_t positions() const { return transforms_.positions(); }
   int64_t v_step() const { return odd_lines(block_ * g_.c_in * 2) / 2; }
   int64_t u_step() const { return odd_lines((2 + g_.c_in) * gemm_.nr() * 2) / 2; }
   int64_t m_step() const { return odd_lines(block_ * gemm_.nr() * 4) / 4; }
-  int64_t v_bytes() const { return padded_bytes(kPositions * v_step() * 2); }
-  int64_t u_bytes() const { return padded_bytes(kPositions * u_step() * 2); }
-  int64_t m_bytes() const { return padded_bytes(kPositions * m_step() * 4); }
+  int64_t v_bytes() const { return padded_bytes(positions() * v_step() * 2); }
+  int64_t u_bytes() const { return padded_bytes(positions() * u_step() * 2); }
+  int64_t m_bytes() const { return padded_bytes(positions() * m_step() * 4); }
   /// Accumulators of a line of pixels of a block.
-  int64_t line_bytes() const { return padded_bytes(std::min(block_, columns_) * 2 * gemm_.nr() * 4); }
-  int64_t slot_bytes() const { return v_bytes() + u_bytes() + m_bytes() + 2 * line_bytes(); }
+  int64_t line_bytes() const { return padded_bytes(std::min(block_, columns_) * transforms_.tile * gemm_.nr() * 4); }
+  int64_t slot_bytes() const { return v_bytes() + u_bytes() + m_bytes() + transforms_.tile * line_bytes(); }
 
   /// Tiles [first, first + count).
   void block(const Run& run, int64_t first, int64_t count, uint8_t* scratch) const {
     auto* const v = reinterpret_cast<int16_t*>(scratch);
     auto* const u = reinterpret_cast<int16_t*>(scratch + v_bytes());
     auto* const m = reinterpret_cast<int32_t*>(scratch + v_bytes() + u_bytes());
-    auto* const lines = scratch + v_bytes() + u_bytes() + m_bytes();
+    auto* const lines = reinterpret_cast<int32_t*>(scratch + v_bytes() + u_bytes() + m_bytes());
     for (int64_t t = 0; t < count; ++t) input(run, first + t, v + t * g_.c_in);
     const EvenTiles tiles(count, gemm_.mr);
     const int64_t nr = gemm_.nr(), lda = g_.c_in * 2;
@@ -109,7 +117,7 @@ class ConvWinogradI8 final : public Kernel {
     for (int64_t p = 0; p < gemm_.panels(g_.c_out); ++p) {
       const int64_t w = gemm_.width(g_.c_out, p);
       filter(p, w, u);
-      for (int64_t position = 0; position < kPositions; ++position) {
+      for (int64_t position = 0; position < positions(); ++position) {
         for (int64_t t = 0, i = 0, here = 0; t < tiles.count; ++t, i += here) {
           here = tiles.rows(t);
           const void* rows = v + position * v_step() + i * g_.c_in;
@@ -123,10 +131,10 @@ class ConvWinogradI8 final : public Kernel {
   /// Transforms a tile of input pixels.
   void input(const Run& run, int64_t tile, int16_t* v) const {
     const int64_t image = tile / (rows_ * columns_), row = tile / columns_ % rows_, column = tile % columns_;
-    const uint8_t* d[kPositions];
+    const uint8_t* d[WinogradI8::kMostPositions];
     const uint8_t** next = d;
-    for (int64_t y = row * 2 - g_.pad[1], i = 0; i < WinogradI8::kSide; ++i, ++y)
-      for (int64_t x = column * 2 - g_.pad[2], j = 0; j < WinogradI8::kSide; ++j, ++x) {
+    for (int64_t y = row * transforms_.tile - g_.pad[1], i = 0; i < transforms_.side(); ++i, ++y)
+      for (int64_t x = column * transforms_.tile - g_.pad[2], j = 0; j < transforms_.side(); ++j, ++x) {
         const bool inside = y >= 0 && y < g_.in[1] && x >= 0 && x < g_.in[2];
         *next++ = inside ? run.x + ((image * g_.in[1] + y) * g_.in[2] + x) * g_.c_in : run.zeros;
       }
@@ -135,27 +143,25 @@ class ConvWinogradI8 final : public Kernel {
   /// Transforms the filters of a panel of w columns: each position is a panel without addends.
   void filter(int64_t panel, int64_t w, int16_t* u) const {
     const auto* taps = packed_->data<int8_t>() + bytes_.panel_offset(g_.k(), panel) + w * 4;
-    for (int64_t position = 0; position < kPositions; ++position)
+    for (int64_t position = 0; position < positions(); ++position)
       std::fill_n(u + position * u_step(), w * 2, int16_t{0});
     transforms_.filter(taps, g_.c_in * w, g_.c_in * w, u + w * 2, u_step());
   }
   /// The output channels of a panel from the products of tiles [first, first + count).
   void output(const Run& run, int64_t first, int64_t count, int64_t panel, int64_t w, const int32_t* m,
-              uint8_t* lines) const {
+              int32_t* lines) const {
     const int64_t nr = gemm_.nr(), channel = panel * nr, n = std::min(nr, g_.c_out - channel);
-    int32_t* const line[2] = {reinterpret_cast<int32_t*>(lines), reinterpret_cast<int32_t*>(lines + line_bytes())};
+    const int64_t tile = transforms_.tile, line = line_bytes() / 4;
     for (int64_t t = 0, here = 0; t < count; t += here) {  // tiles side by side
-      const int64_t image = (first + t) / (rows_ * columns_), row = (first + t) / columns_ % rows_,
-                    column = (first + t) % columns_;
-      here = std::min(count - t, columns_ - column);
-      for (int64_t i = 0; i < here; ++i) {
-        int32_t* const to[2] = {line[0] + i * 2 * nr, line[1] + i * 2 * nr};
-        transforms_.output(m + (t + i) * nr, m_step(), bias_.data() + channel, w, to, nr);
-      }
-      const int64_t pixels = std::min(here * 2, g_.out[2] - column * 2);
-      for (int64_t y = 0; y < std::min<int64_t>(2, g_.out[1] - row * 2); ++y)
-        rescale_(params_, line[y], nr, pixels, n, channel,
-                 run.y + ((image * g_.out[1] + row * 2 + y) * g_.out[2] + column * 2) * g_.c_out + channel, g_.c_out);
+      const int64_t image = (first + t) / (rows_ * columns_), row = (first + t) / columns_ % rows_ * tile,
+                    column = (first + t) % columns_ * tile;
+      here = std::min(count - t, columns_ - (first + t) % columns_);
+      for (int64_t i = 0; i < here; ++i)
+        transforms_.output(m + (t + i) * nr, m_step(), bias_.data() + channel, w, lines + i * tile * nr, line, nr);
+      const int64_t pixels = std::min(here * tile, g_.out[2] - column);
+      for (int64_t y = 0; y < std::min(tile, g_.out[1] - row); ++y)
+        rescale_(params_, lines + y * line, nr, pixels, n, channel,
+                 run.y + ((image * g_.out[1] + row + y) * g_.out[2] + column) * g_.c_out + channel, g_.c_out);
     }
   }
 
@@ -172,25 +178,59 @@ class ConvWinogradI8 final : public Kernel {
   Packed packed_;
 };
 
-/// True where results are exact and the transforms take bytes as they lie.
+/// True where the transforms take bytes as they lie.
 bool applies(const ConvShape& g, const GemmI8& bytes, const WinogradI8& transforms) {
-  constexpr int64_t kMostChannels = (int64_t{1} << 31) / (4 * 255 * 128 * 9);
   return bytes.group_bytes == 2 && g.planar() && g.groups == 1 && g.kernel[1] == 3 && g.kernel[2] == 3 &&
          g.stride[1] == 1 && g.stride[2] == 1 && g.dilation[1] == 1 && g.dilation[2] == 1 && g.c_in % 2 == 0 &&
-         g.c_in >= transforms.least_channels && g.c_in < kMostChannels;
+         g.c_in >= transforms.least_channels;
 }
 
-/// True if this takes less time than products of patches. In cycles of an AMD EPYC (Zen 3).
-bool pays_off(const ConvShape& g, const GemmI8& gemm) {
-  constexpr double kProduct = 1.0 / 25, kPatch = 0.15, kInput = 2.3, kOutput = 2, kFilter = 1.2, kGain = 0.9;
-  constexpr double kTiles = 128;  // of a block, for which filters are transformed anew
-  const auto pixels = static_cast<double>(g.batch * g.out_pixels());
-  const auto tiles = static_cast<double>(g.batch * ceil_div(g.out[1], 2) * ceil_div(g.out[2], 2));
+/// Bound of the magnitude of a result before its bias.
+int64_t largest_result(const ConvShape& g, const QuantizedPair& q, const Tensor& filter, Isa isa) {
+  const int64_t least = q.x_signed ? -128 : 0, x = std::max(q.x_zero - least, least + 255 - q.x_zero);
+  const bool as_it_lies = filter.dtype() == DType::kI8 && g.filter_o == g.k() &&
+                          std::all_of(q.w_zeros.begin(), q.w_zeros.end(), [](int32_t z) { return z == 0; });
+  return x * (as_it_lies ? largest_row_magnitude(isa, filter.data<int8_t>(), g.c_out, g.k()) : 128 * g.k());
+}
+
+/// Times in cycles of an AMD EPYC (Zen 3), 32 bytes a vector: of products, and for each channel.
+constexpr double kProduct = 1.0 / 25;
+
+double direct_time(const ConvShape& g, const GemmI8& gemm) {
+  constexpr double kPatch = 0.15;
+  const auto out = static_cast<double>(round_up(g.c_out, gemm.lanes));
+  return static_cast<double>(g.batch * g.out_pixels() * g.k()) * (out * kProduct + kPatch);
+}
+
+double winograd_time(const ConvShape& g, const GemmI8& gemm, const WinogradI8& w) {
+  struct Times {
+    double input, output, filter;
+  };
+  const Times times = w.tile == 2 ? Times{2.3, 2, 1.2} : Times{6.5, 10, 3.5};
   const auto in = static_cast<double>(g.c_in), out = static_cast<double>(round_up(g.c_out, gemm.lanes));
-  const double direct = pixels * 9 * in * (out * kProduct + kPatch);
-  const double winograd = tiles * (16 * in * out * kProduct + in * kInput + out * kOutput) +
-                          std::max(1.0, tiles / kTiles) * in * out * kFilter;
-  return winograd < kGain * direct;
+  const auto tiles = static_cast<double>(g.batch * ceil_div(g.out[1], w.tile) * ceil_div(g.out[2], w.tile));
+  const double blocks = std::ceil(tiles / static_cast<double>(most_tiles(g, w, gemm)));
+  return tiles * (static_cast<double>(w.positions()) * in * out * kProduct + in * times.input + out * times.output) +
+         blocks * in * out * times.filter;
+}
+
+/// The transforms that take the least time of those that the setting permits, if they take less than products of
+/// patches; else nullptr.
+const WinogradI8* choose(const ConvShape& g, const QuantizedPair& q, const KernelSpec& spec,
+                         const WinogradSetting& setting) {
+  constexpr double kGain = 0.9;
+  const GemmI8& gemm = gemm_i8(spec.isa, true);
+  const WinogradI8* best = nullptr;
+  double least = kGain * direct_time(g, gemm);
+  for (const WinogradI8* w : {&winograd_2x2_i8(spec.isa), &winograd_4x4_i8(spec.isa)}) {
+    if (w->tile > setting.largest_tile || !applies(g, gemm, *w)) continue;
+    const double time = winograd_time(g, gemm, *w);
+    if ((!setting.always && time >= least) || largest_result(g, q, *spec.constant(1), spec.isa) > w->most_magnitude)
+      continue;
+    best = w;
+    least = time;
+  }
+  return best;
 }
 
 }  // namespace
@@ -199,17 +239,16 @@ bool pays_off(const ConvShape& g, const GemmI8& gemm) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const auto g = ConvShape::in_lines(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
-  const GemmI8& bytes = gemm_i8(spec.isa, true);
-  if (!applies(*g, bytes, winograd_i8(spec.isa))) return nullptr;
-  const auto setting = winograd_setting();
-  if (!setting.ok() || setting->largest_tile < WinogradI8::kTile || (!setting->always && !pays_off(*g, bytes)))
-    return spec.refuse("another way to convolve takes less time, or SMELT_CPU_WINOGRAD forbids this one");
   const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, g->all_out());
   if (!q || !filter_fits_int8(*g, *spec.constant(1), q->w_zeros)) return nullptr;
+  const auto setting = winograd_setting();
+  const WinogradI8* const transforms = setting.ok() ? choose(*g, *q, spec, *setting) : nullptr;
+  if (!transforms)
+    return spec.refuse("another way to convolve takes less time, or SMELT_CPU_WINOGRAD forbids this one");
   auto params = smelt::requantize_params(spec, g->all_out(), attrs.rescale_rule());
   if (!params) return nullptr;
-  return std::make_unique<ConvWinogradI8>(*g, *q, std::move(*params), spec);
+  return std::make_unique<ConvWinogradI8>(*g, *q, *transforms, std::move(*params), spec);
 }
 
 }  // namespace smelt
