@@ -43,33 +43,49 @@ HWY_INLINE VS load_wide(const uint8_t* from) {
   return hn::PromoteTo(d, hn::LoadU(d8, reinterpret_cast<const T*>(from)));
 }
 
-/// Accumulators of one output pixel over all channels. Taps come in pairs; `packed` holds for each block of channels
-/// its addends and then two vectors of interleaved weights a pair. Blocks of DS's lanes; the last one ends at the last
-/// channel.
-template <class T, bool kVnni>
-void pixel(const uint8_t* const* taps, int64_t pairs, int64_t channels, const int16_t* packed, int32_t* acc) {
+/// Accumulators of `count` output pixels over all channels, whose taps lie `step` bytes apart. Taps come in pairs;
+/// `packed` holds for each block of channels its addends and then two vectors of interleaved weights a pair. Blocks of
+/// DS's lanes; the last one ends at the last channel. kPairs: of taps; 0: `pairs`.
+template <class T, bool kVnni, int kPairs>
+void pixels(const uint8_t* const* taps, int64_t pairs, int64_t channels, const int16_t* packed, int64_t count,
+            int64_t step, int32_t* acc) {
   const DI d;
   const DS ds;
   constexpr int64_t L = HWY_MAX_BYTES / 2;
-  for (int64_t block = 0; block < channels; block += L) {
-    const int64_t c = std::min(block, channels - L);
-    VI lower = hn::Load(d, reinterpret_cast<const int32_t*>(packed));
-    VI upper = hn::Load(d, reinterpret_cast<const int32_t*>(packed) + L / 2);
-    packed += 2 * L;
-    for (int64_t p = 0; p < pairs; ++p) {
-      const VS a = load_wide<T>(taps[2 * p] + c), b = load_wide<T>(taps[2 * p + 1] + c);
-      lower = add_pairs<kVnni>(lower, hn::InterleaveLower(ds, a, b), hn::Load(ds, packed));
-      upper = add_pairs<kVnni>(upper, hn::InterleaveUpper(ds, a, b), hn::Load(ds, packed + L));
-      packed += 2 * L;
+  const uint8_t* first[2 * kPairs + 1];
+  if constexpr (kPairs > 0) std::copy_n(taps, 2 * kPairs, first);
+  for (int64_t at = 0; count > 0; --count, at += step, acc += channels) {
+    const int16_t* weights = packed;
+    for (int64_t block = 0; block < channels; block += L) {
+      const int64_t c = std::min(block, channels - L);
+      VI lower = hn::Load(d, reinterpret_cast<const int32_t*>(weights));
+      VI upper = hn::Load(d, reinterpret_cast<const int32_t*>(weights) + L / 2);
+      weights += 2 * L;
+      const auto add = [&](const uint8_t* a, const uint8_t* b) HWY_ATTR {
+        const VS va = load_wide<T>(a + (at + c)), vb = load_wide<T>(b + (at + c));
+        lower = add_pairs<kVnni>(lower, hn::InterleaveLower(ds, va, vb), hn::Load(ds, weights));
+        upper = add_pairs<kVnni>(upper, hn::InterleaveUpper(ds, va, vb), hn::Load(ds, weights + L));
+        weights += 2 * L;
+      };
+      if constexpr (kPairs > 0) {
+#pragma GCC unroll 8
+        for (int p = 0; p < kPairs; ++p) add(first[2 * p], first[2 * p + 1]);
+      } else {
+        for (int64_t p = 0; p < pairs; ++p) add(taps[2 * p], taps[2 * p + 1]);
+      }
+      store_in_order(lower, upper, acc + c);
     }
-    store_in_order(lower, upper, acc + c);
   }
 }
 
-using Pixel = void (*)(const uint8_t* const*, int64_t, int64_t, const int16_t*, int32_t*);
-Pixel choose_pixel(bool is_signed, bool vnni) {
-  if (vnni && HWY_MAX_BYTES >= 64) return is_signed ? pixel<int8_t, true> : pixel<uint8_t, true>;
-  return is_signed ? pixel<int8_t, false> : pixel<uint8_t, false>;
+using Pixels = void (*)(const uint8_t* const*, int64_t, int64_t, const int16_t*, int64_t, int64_t, int32_t*);
+template <int kPairs>
+Pixels choose_type(bool is_signed, bool vnni) {
+  if (vnni && HWY_MAX_BYTES >= 64) return is_signed ? pixels<int8_t, true, kPairs> : pixels<uint8_t, true, kPairs>;
+  return is_signed ? pixels<int8_t, false, kPairs> : pixels<uint8_t, false, kPairs>;
+}
+Pixels choose_pixels(bool is_signed, bool vnni, int64_t pairs) {
+  return pairs == 5 ? choose_type<5>(is_signed, vnni) : choose_type<0>(is_signed, vnni);  // 5: of filters 3x3
 }
 
 int64_t short_lanes() { return HWY_MAX_BYTES / 2; }
@@ -100,10 +116,10 @@ class DepthwiseI8 final : public Kernel {
         q_(q),
         requantize_params_(std::move(requantize_params)),
         rescale_(requantize_accumulators(spec.isa, requantize_params_)),
-        pixel_(SMELT_FOR_LEVEL(level, choose_pixel)(q.x_signed, level.has(IsaFeature::kVnni))),
         lanes_(SMELT_FOR_LEVEL(level, short_lanes)()),
         threads_(std::max(spec.threads, 1)),
-        pairs_((g.taps() + 1) / 2) {
+        pairs_((g.taps() + 1) / 2),
+        pixels_(SMELT_FOR_LEVEL(level, choose_pixels)(q.x_signed, level.has(IsaFeature::kVnni), pairs_)) {
     const Tensor* bias = spec.constant(2);
     packed_ = spec.packs.get(DepthwiseI8Key{{g, *spec.constant(1), bias}, lanes_, q.x_zero, q.x_signed},
                              [&] { return pack(spec.constant(1)->data<uint8_t>()); });
@@ -193,19 +209,24 @@ class DepthwiseI8 final : public Kernel {
     const bool lines_inside = z0 >= 0 && z0 + (g_.kernel[0] - 1) * g_.dilation[0] < g_.in[0] && y0 >= 0 &&
                               y0 + (g_.kernel[1] - 1) * g_.dilation[1] < g_.in[1];
     const uint8_t* corner = x + (z0 * g_.in[1] + y0) * g_.in[2] * c;
-    for (int64_t ox = 0, waiting = 0; ox < g_.out[2]; ++ox) {
+    // Windows of output pixels [inner, outer) lie inside.
+    const int64_t last = g_.in[2] - 1 - (g_.kernel[2] - 1) * g_.dilation[2] + g_.pad[2];
+    const int64_t inner = std::max<int64_t>(0, g_.pad[2] + g_.stride[2] - 1) / g_.stride[2];
+    const int64_t outer = lines_inside && last >= 0 ? last / g_.stride[2] + 1 : 0;
+    for (int64_t ox = 0, waiting = 0, here = 0; ox < g_.out[2]; ox += here) {
       const int64_t x0 = ox * g_.stride[2] - g_.pad[2];
-      const bool inside = lines_inside && x0 >= 0 && x0 + (g_.kernel[2] - 1) * g_.dilation[2] < g_.in[2];
-      const uint8_t* first = corner + x0 * c;
-      if (inside) {
-        for (int64_t t = 0; t < g_.taps(); ++t) taps[t] = first + offsets_[static_cast<size_t>(t)];
+      here = 1;
+      if (ox >= inner && ox < outer) {
+        here = std::min({outer, g_.out[2], ox + batch_ - waiting}) - ox;
+        for (int64_t t = 0; t < g_.taps(); ++t) taps[t] = corner + x0 * c + offsets_[static_cast<size_t>(t)];
       } else {
         edge_taps(x, padding, z0, y0, x0, taps);
       }
       taps[g_.taps()] = taps[g_.taps() - 1];
-      pixel_(taps, pairs_, c, packed_->data<int16_t>(), acc + waiting * c);
-      if (++waiting == batch_ || ox + 1 == g_.out[2]) {
-        rescale_(requantize_params_, acc, c, waiting, c, 0, y + (ox + 1 - waiting) * c, c);
+      pixels_(taps, pairs_, c, packed_->data<int16_t>(), here, g_.stride[2] * c, acc + waiting * c);
+      waiting += here;
+      if (waiting == batch_ || ox + here == g_.out[2]) {
+        rescale_(requantize_params_, acc, c, waiting, c, 0, y + (ox + here - waiting) * c, c);
         waiting = 0;
       }
     }
@@ -227,8 +248,9 @@ class DepthwiseI8 final : public Kernel {
   QuantizedPair q_;
   RequantizeParams requantize_params_;
   RequantizeAccumulators rescale_;
-  void (*pixel_)(const uint8_t* const*, int64_t, int64_t, const int16_t*, int32_t*);
-  int64_t lanes_, threads_, pairs_, acc_ = 0, zeros_ = 0, turned_in_ = 0, turned_out_ = 0;
+  int64_t lanes_, threads_, pairs_;
+  void (*pixels_)(const uint8_t* const*, int64_t, int64_t, const int16_t*, int64_t, int64_t, int32_t*);
+  int64_t acc_ = 0, zeros_ = 0, turned_in_ = 0, turned_out_ = 0;
   int64_t batch_ = 1;             ///< pixels rescaled at once
   std::vector<int64_t> offsets_;  ///< of the taps of one window, in bytes
   Packed packed_;
