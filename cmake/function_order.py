@@ -2,8 +2,9 @@
 """Writes function_order.tar.xz: the functions of a command in the order in which runs first call them, one mangled name
 a line, for the linker's --symbol-ordering-file. Code that runs together lies together then, in few pages.
 
-    python3 cmake/function_order.py build/release/bin/smelt MODEL...
+    python3 cmake/function_order.py [--append] build/release/bin/smelt MODEL...
 
+--append: behind the functions that the archive names, those of this processor's level.
 Each model runs once with one thread under ptrace, with a breakpoint at the begin of every function, on Linux for
 x86-64. Those of the first models come first: small networks, whose code takes more memory than their weights.
 """
@@ -85,17 +86,27 @@ def called(command, functions, arguments):
 
 
 def main():
-    if len(sys.argv) < 3:
+    arguments = sys.argv[1:]
+    append = arguments[:1] == ["--append"]
+    if append:
+        del arguments[0]
+    if len(arguments) < 2:
         sys.exit(__doc__)
-    command = str(pathlib.Path(sys.argv[1]).resolve())
-    functions, order = functions_of(command), []
-    for model in sys.argv[2:]:
+    archive_path = pathlib.Path(__file__).with_suffix(".tar.xz")
+    command = str(pathlib.Path(arguments[0]).resolve())
+    functions, names, order = functions_of(command), [], []
+    if append:
+        with tarfile.open(archive_path) as archive:
+            names = archive.extractfile("function_order.txt").read().decode().split()
+        there = {name for found in functions.values() for name in found}
+        names = [name for name in names if name in there]
+    for model in arguments[1:]:
         order += called(command, functions, ["bench", model, "--json", "--threads", "1", "--runs", "1"])
-    names = [name for address in dict.fromkeys(order) for name in functions[address]]
+    names = dict.fromkeys(names + [name for address in dict.fromkeys(order) for name in functions[address]])
     text = "".join(f"{name}\n" for name in names).encode()
     entry = tarfile.TarInfo("function_order.txt")
     entry.size = len(text)
-    with tarfile.open(pathlib.Path(__file__).with_suffix(".tar.xz"), "w:xz", preset=9) as archive:
+    with tarfile.open(archive_path, "w:xz", preset=9) as archive:
         archive.addfile(entry, io.BytesIO(text))
 
 
