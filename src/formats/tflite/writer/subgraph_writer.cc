@@ -174,7 +174,7 @@ int SubgraphWriter::without_quantization(int x) { return at(x).quant ? as_quanti
 int SubgraphWriter::transpose(int x, const std::vector<int64_t>& perm) {
   if (is_identity(perm)) return x;
   if (at(x).contents) return constant(transposed(*at(x).contents, perm));
-  const FileTensor& from = at(x);
+  const FileTensor from = at(x);
   const bool ranked = from.ranked && from.shape.rank() == static_cast<int>(perm.size());
   const Shape shape = ranked ? permuted(from.shape, perm) : Shape();
   int y = -1;
