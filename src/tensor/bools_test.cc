@@ -9,8 +9,7 @@ TEST(Bools, OtherBytesThanZeroAndOneCountAsOne) {
   const auto bytes = std::make_shared<std::vector<uint8_t>>(std::vector<uint8_t>{0, 1, 2, 255});
   const auto copy = normalize_bools(Tensor::view(DType::kBool, Shape{4}, bytes->data(), bytes));
   ASSERT_TRUE(copy.ok());
-  EXPECT_EQ(std::vector<uint8_t>(copy->data<uint8_t>(), copy->data<uint8_t>() + 4),
-            (std::vector<uint8_t>{0, 1, 1, 1}));
+  EXPECT_EQ(std::vector<uint8_t>(copy->data<uint8_t>(), copy->data<uint8_t>() + 4), (std::vector<uint8_t>{0, 1, 1, 1}));
   EXPECT_EQ(*bytes, (std::vector<uint8_t>{0, 1, 2, 255}));
 }
 
