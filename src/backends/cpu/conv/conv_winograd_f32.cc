@@ -220,14 +220,9 @@ class ConvWinogradF32 final : public Kernel {
   int64_t slots_ = 1;               ///< threads that work at once
 };
 
-bool applies(const ConvShape& g) {
-  return g.planar() && g.groups == 1 && g.kernel[1] == 3 && g.kernel[2] == 3 && g.stride[1] == 1 && g.stride[2] == 1 &&
-         g.dilation[1] == 1 && g.dilation[2] == 1;
-}
-
 [[gnu::cold]] std::unique_ptr<Kernel> make_conv_winograd(const KernelSpec& spec, const WinogradTransforms& transforms) {
   const auto g = ConvShape::in_lines(spec);
-  if (!g || spec.outputs[0].shape.elements() == 0 || !applies(*g)) return nullptr;
+  if (!g || spec.outputs[0].shape.elements() == 0 || !has_winograd_form(*g)) return nullptr;
   // conv_nhwc_bf16 takes 0.51 to 0.60 of the time of conv_nhwc_f32: the nodes of EDSR, ResNet-18, ResNet-50 and
   // GoogLeNet, `smelt bench --profile` with and without --bf16 on an AMD EPYC (Zen 5), one core, 2026-11-23.
   // By AMX, an estimate: products run at 14 times the peak of float32, what they read and write does not.

@@ -180,9 +180,7 @@ class ConvWinogradI8 final : public Kernel {
 
 /// True where the transforms take bytes as they lie.
 bool applies(const ConvShape& g, const GemmI8& bytes, const WinogradI8& transforms) {
-  return bytes.group_bytes == 2 && g.planar() && g.groups == 1 && g.kernel[1] == 3 && g.kernel[2] == 3 &&
-         g.stride[1] == 1 && g.stride[2] == 1 && g.dilation[1] == 1 && g.dilation[2] == 1 && g.c_in % 2 == 0 &&
-         g.c_in >= transforms.least_channels;
+  return bytes.group_bytes == 2 && has_winograd_form(g) && g.c_in % 2 == 0 && g.c_in >= transforms.least_channels;
 }
 
 /// Bound of the magnitude of a result before its bias.

@@ -66,6 +66,11 @@ Result<WinogradSetting> winograd_setting_named(const char* name) {
 
 Result<WinogradSetting> winograd_setting() { return winograd_setting_named(std::getenv("SMELT_CPU_WINOGRAD")); }
 
+bool has_winograd_form(const ConvShape& g) {
+  return g.planar() && g.groups == 1 && g.kernel[1] == 3 && g.kernel[2] == 3 && g.stride[1] == 1 && g.stride[2] == 1 &&
+         g.dilation[1] == 1 && g.dilation[2] == 1;
+}
+
 int winograd_tile(const ConvShape& g, const WinogradSetting& setting, double direct_share) {
   if (setting.always) return setting.largest_tile;
   constexpr double kGain = 0.95;  // least share of the other's time that pays for a larger error

@@ -16,6 +16,9 @@ Result<WinogradSetting> winograd_setting_named(const char* name);
 /// The setting that SMELT_CPU_WINOGRAD names. Session::create() reports its error.
 Result<WinogradSetting> winograd_setting();
 
+/// True for images and one group of filters of 3x3 taps, without stride and dilation.
+bool has_winograd_form(const ConvShape& g);
+
 /// Side of the output tiles with which a float32 channels-last convolution takes the least time of those that the
 /// setting permits: 2, 4, or 0 for the direct convolution. `direct_share`: what the direct one takes of its time in
 /// float32. The answer is the same for all levels of equal share and numbers of threads.
