@@ -91,10 +91,14 @@ std::vector<ValueId> in_order(const Observations& of) {
 class Matcher {
  public:
   Matcher(const Graph& first, const Observations& a, const Graph& second, const Observations& b)
-      : first_(first), second_(second), a_(a), b_(b), maker_a_(producers(first)), maker_b_(producers(second)) {
-    users_ = users(first);
-    second_users_ = users(second);
-  }
+      : first_(first),
+        second_(second),
+        a_(a),
+        b_(b),
+        maker_a_(producers(first)),
+        maker_b_(producers(second)),
+        users_(users(first)),
+        second_users_(users(second)) {}
 
   Pairs run(const std::vector<int>& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i)

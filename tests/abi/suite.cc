@@ -11,7 +11,9 @@
 #include <cstring>
 
 // LeakSanitizer of GCC 12 finds the thread-local blocks of libraries that dlopen brings in at wrong addresses after
-// some numbers of threads, and crashes there: it does not ask for them. NOLINTBEGIN(bugprone-reserved-identifier)
+// some numbers of threads, and crashes there: it does not ask for them.
+
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" __attribute__((visibility("default"))) const char* __asan_default_options();
 extern "C" const char* __asan_default_options() { return "intercept_tls_get_addr=0"; }
 // NOLINTEND(bugprone-reserved-identifier)
