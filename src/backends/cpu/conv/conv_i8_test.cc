@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "backends/cpu/gemm/gemm_i8.h"
+#include "backends/cpu/conv/winograd_variable.h"
 #include "ops/conv/conv.h"
 #include "tests/support/cpu_check.h"
 
@@ -152,10 +152,23 @@ TEST(ConvI8, FewFilters) {
       }
 }
 
-/// Winograd's kernel, where a level that is tested has no products of bytes.
+/// Winograd's kernel, where a level that is tested has it.
 std::string winograd_kernel() {
-  const auto without = [](Isa isa) { return gemm_i8(isa, true).group_bytes == 2; };
-  return std::ranges::any_of(tested_isas(), without) ? "conv_winograd_i8" : "";
+#if defined(__x86_64__)
+  const auto takes = [](Isa isa) { return !isa.has(IsaFeature::kAmx); };
+  return std::ranges::any_of(tested_isas(), takes) ? "conv_winograd_i8" : "";
+#else
+  return "";
+#endif
+}
+
+/// Runs check() with the transforms that times choose, and with each of both where it applies.
+template <class Check>
+void for_each_winograd_setting(Check check) {
+  for (const char* setting : {"4", "always2", "always4"}) {
+    const WinogradVariable variable(setting);
+    check();
+  }
 }
 
 // Tiles that fill the image or not, several blocks of them, images of a batch and panels of both widths.
@@ -165,8 +178,10 @@ TEST(ConvI8, Winograd) {
         QConvRow{2, 40, 29, 61, 8, 3, 3, 1, 1, 2, 1, ActKind::kRelu6}, QConvRow{1, 64, 30, 32, 48, 3, 3, 1, 1, 1, 1}})
     for (const Quantized& s : kQuantizedImages)
       for (Rounding rounding : kRoundings)
-        check_on_cpu(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kOSI, rounding),
-                     s.w_zero == 0 ? winograd_kernel() : "");
+        for_each_winograd_setting([&] {
+          check_on_cpu(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kOSI, rounding),
+                       s.w_zero == 0 ? winograd_kernel() : "");
+        });
 }
 
 // Accumulators of the largest magnitude, for tiles of either size.
@@ -183,7 +198,7 @@ TEST(ConvI8, WinogradOfExtremeValues) {
         c.inputs[0].set_quant(of_x);
         c.inputs[1].set_quant(of_w);
         c.outputs[0].quant = per_tensor(0.3f * static_cast<float>(c_in), 128, Rounding::kFixedDouble);
-        check_on_cpu(c, winograd_kernel());
+        for_each_winograd_setting([&] { check_on_cpu(c, winograd_kernel()); });
       }
 }
 

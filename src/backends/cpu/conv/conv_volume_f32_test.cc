@@ -1,5 +1,5 @@
-#include <cstdlib>
 
+#include "backends/cpu/conv/winograd_variable.h"
 #include "ops/conv/conv.h"
 #include "tests/support/cpu_check.h"
 
@@ -42,16 +42,14 @@ const VolumeRow kVolumes[] = {
 };
 
 TEST(ConvVolumeF32, SliceBySlice) {
-  setenv("SMELT_CPU_WINOGRAD", "always4", 1);
+  const WinogradVariable variable("always4");
   for (const VolumeRow& r : kVolumes) check_on_cpu(volume_case(r), "conv_volume_f32", {1e-3, 1e-4});
-  unsetenv("SMELT_CPU_WINOGRAD");
 }
 
 TEST(ConvVolumeF32, OtherConvolutionsRunElsewhere) {
   check_on_cpu(volume_case(kVolumes[0], FilterLayout::kSIO), "conv_nhwc_f32", {1e-4, 1e-5});
-  setenv("SMELT_CPU_WINOGRAD", "0", 1);
+  const WinogradVariable variable("0");
   check_on_cpu(volume_case(kVolumes[0]), "conv_nhwc_f32", {1e-4, 1e-5});
-  unsetenv("SMELT_CPU_WINOGRAD");
 }
 
 }  // namespace

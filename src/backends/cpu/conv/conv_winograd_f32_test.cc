@@ -4,19 +4,13 @@
 #include <cstring>
 #include <span>
 
+#include "backends/cpu/conv/winograd_variable.h"
 #include "ops/conv/conv.h"
 #include "tests/support/cpu_check.h"
 
 namespace smelt {
 namespace {
 using namespace smelt::test;
-
-/// SMELT_CPU_WINOGRAD has a value as long as it lives.
-class WinogradVariable {
- public:
-  explicit WinogradVariable(const char* value) { setenv("SMELT_CPU_WINOGRAD", value, 1); }
-  ~WinogradVariable() { unsetenv("SMELT_CPU_WINOGRAD"); }
-};
 
 struct WinogradRow {
   int64_t batch, c_in, h, w, c_out, pad;

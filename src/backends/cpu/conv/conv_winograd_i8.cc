@@ -39,7 +39,7 @@ class ConvWinogradI8 final : public Kernel {
         q_(q),
         params_(std::move(params)),
         rescale_(requantize_accumulators(spec.isa, params_)),
-        bytes_(gemm_i8(spec.isa, true)),
+        bytes_(byte_pairs_i8(spec.isa)),
         gemm_(gemm_i8(spec.isa, false)),
         transforms_(transforms),
         rows_(ceil_div(g.out[1], transforms.tile)),
@@ -178,38 +178,52 @@ class ConvWinogradI8 final : public Kernel {
   Packed packed_;
 };
 
-/// True where the transforms take bytes as they lie.
-bool applies(const ConvShape& g, const GemmI8& bytes, const WinogradI8& transforms) {
-  return bytes.group_bytes == 2 && has_winograd_form(g) && g.c_in % 2 == 0 && g.c_in >= transforms.least_channels;
+bool applies(const ConvShape& g, const WinogradI8& transforms) {
+  return has_winograd_form(g) && g.c_in % 2 == 0 && g.c_in >= transforms.least_channels;
 }
 
 /// Bound of the magnitude of a result before its bias.
 int64_t largest_result(const ConvShape& g, const QuantizedPair& q, const Tensor& filter, Isa isa) {
-  const int64_t least = q.x_signed ? -128 : 0, x = std::max(q.x_zero - least, least + 255 - q.x_zero);
+  const int64_t least = q.x_signed ? -128 : 0, below = q.x_zero - least, above = least + 255 - q.x_zero;
   const bool as_it_lies = filter.dtype() == DType::kI8 && g.filter_o == g.k() &&
                           std::all_of(q.w_zeros.begin(), q.w_zeros.end(), [](int32_t z) { return z == 0; });
-  return x * (as_it_lies ? largest_row_magnitude(isa, filter.data<int8_t>(), g.c_out, g.k()) : 128 * g.k());
+  return as_it_lies ? largest_dot(isa, filter.data<int8_t>(), g.c_out, g.k(), below, above)
+                    : std::max(below, above) * 128 * g.k();
 }
 
-/// Times in cycles of an AMD EPYC (Zen 3), 32 bytes a vector: of products, and for each channel.
-constexpr double kProduct = 1.0 / 25;
-
-double direct_time(const ConvShape& g, const GemmI8& gemm) {
-  constexpr double kPatch = 0.15;
-  const auto out = static_cast<double>(round_up(g.c_out, gemm.lanes));
-  return static_cast<double>(g.batch * g.out_pixels() * g.k()) * (out * kProduct + kPatch);
-}
-
-double winograd_time(const ConvShape& g, const GemmI8& gemm, const WinogradI8& w) {
-  struct Times {
+/// What steps take, in cycles: a product of bytes of patches and a byte of these; of transforms of a tile's channel,
+/// before and behind the products, and of a filter's channel.
+struct Times {
+  double product, patch, transformed_product;
+  struct Transforms {
     double input, output, filter;
-  };
-  const Times times = w.tile == 2 ? Times{2.3, 2, 1.2} : Times{6.5, 10, 3.5};
+  } small, large;  ///< F(2x2), F(4x4)
+};
+
+/// Fitted to an AMD EPYC (Zen 3), 32 bytes a vector, and with byte products to an Intel Xeon (Cascade Lake), where
+/// transformed tiles lie in the outer caches and F(2x2) never pays. Null for levels that were not measured or whose
+/// byte products are too fast.
+const Times* times_of([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  static constexpr Times kPairs = {1.0 / 25, 0.15, 1.0 / 25, {2.3, 2, 1.2}, {6.5, 10, 3.5}};
+  static constexpr Times kVnni = {1.0 / 95, 0, 1.0 / 44, {8, 9, 5}, {18, 33, 12}};
+  if (!isa.has(IsaFeature::kAmx)) return isa.has(IsaFeature::kVnni) ? &kVnni : &kPairs;
+#endif
+  return nullptr;
+}
+
+double direct_time(const ConvShape& g, const GemmI8& gemm, const Times& times) {
+  const auto out = static_cast<double>(round_up(g.c_out, gemm.lanes));
+  return static_cast<double>(g.batch * g.out_pixels() * g.k()) * (out * times.product + times.patch);
+}
+
+double winograd_time(const ConvShape& g, const GemmI8& gemm, const WinogradI8& w, const Times& times) {
+  const Times::Transforms& each = w.tile == 2 ? times.small : times.large;
   const auto in = static_cast<double>(g.c_in), out = static_cast<double>(round_up(g.c_out, gemm.lanes));
   const auto tiles = static_cast<double>(g.batch * ceil_div(g.out[1], w.tile) * ceil_div(g.out[2], w.tile));
   const double blocks = std::ceil(tiles / static_cast<double>(most_tiles(g, w, gemm)));
-  return tiles * (static_cast<double>(w.positions()) * in * out * kProduct + in * times.input + out * times.output) +
-         blocks * in * out * times.filter;
+  const double products = static_cast<double>(w.positions()) * in * out * times.transformed_product;
+  return tiles * (products + in * each.input + out * each.output) + blocks * in * out * each.filter;
 }
 
 /// The transforms that take the least time of those that the setting permits, if they take less than products of
@@ -217,12 +231,14 @@ double winograd_time(const ConvShape& g, const GemmI8& gemm, const WinogradI8& w
 const WinogradI8* choose(const ConvShape& g, const QuantizedPair& q, const KernelSpec& spec,
                          const WinogradSetting& setting) {
   constexpr double kGain = 0.9;
-  const GemmI8& gemm = gemm_i8(spec.isa, true);
+  const Times* const times = times_of(spec.isa);
+  if (!times) return nullptr;
+  const GemmI8& gemm = gemm_i8(spec.isa, false);
   const WinogradI8* best = nullptr;
-  double least = kGain * direct_time(g, gemm);
+  double least = kGain * direct_time(g, gemm, *times);
   for (const WinogradI8* w : {&winograd_2x2_i8(spec.isa), &winograd_4x4_i8(spec.isa)}) {
-    if (w->tile > setting.largest_tile || !applies(g, gemm, *w)) continue;
-    const double time = winograd_time(g, gemm, *w);
+    if (w->tile > setting.largest_tile || !applies(g, *w)) continue;
+    const double time = winograd_time(g, gemm, *w, *times);
     if ((!setting.always && time >= least) || largest_result(g, q, *spec.constant(1), spec.isa) > w->most_magnitude)
       continue;
     best = w;

@@ -1,6 +1,7 @@
 #include "backends/cpu/conv/winograd_i8.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
@@ -195,23 +196,30 @@ WinogradI8 make_winograd_i8() {
 WinogradI8 make_winograd_2x2_i8() { return make_winograd_i8<IntegerWinograd2>(); }
 WinogradI8 make_winograd_4x4_i8() { return make_winograd_i8<IntegerWinograd4>(); }
 
-int64_t largest_row(const int8_t* weights, int64_t rows, int64_t n) {
+int64_t largest_of_rows(const int8_t* weights, int64_t rows, int64_t n, int64_t below, int64_t above) {
   const hn::ScalableTag<int8_t> d;
   const hn::ScalableTag<uint8_t> du;
   const hn::ScalableTag<uint64_t> d64;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t most = 0;
-  for (int64_t r = 0; r < rows; ++r, weights += n) {
-    auto sums = hn::Zero(d64);
-    int64_t i = 0;
-    for (; i + lanes <= n; i += lanes)
-      sums = hn::Add(sums, hn::SumsOf8(hn::BitCast(du, hn::Abs(hn::LoadU(d, weights + i)))));
+  const auto sum_of = [&](auto sums) HWY_ATTR {
     HWY_ALIGN uint64_t parts[HWY_MAX_BYTES / 8];
     hn::Store(sums, d64, parts);
     int64_t sum = 0;
     for (size_t j = 0; j < hn::Lanes(d64); ++j) sum += static_cast<int64_t>(parts[j]);
-    for (; i < n; ++i) sum += weights[i] < 0 ? -weights[i] : weights[i];
-    most = std::max(most, sum);
+    return sum;
+  };
+  int64_t most = 0;
+  for (int64_t r = 0; r < rows; ++r, weights += n) {
+    auto positive_sums = hn::Zero(d64), negative_sums = hn::Zero(d64);
+    int64_t i = 0;
+    for (; i + lanes <= n; i += lanes) {
+      const auto w = hn::LoadU(d, weights + i);
+      positive_sums = hn::Add(positive_sums, hn::SumsOf8(hn::BitCast(du, hn::Max(w, hn::Zero(d)))));
+      negative_sums = hn::Add(negative_sums, hn::SumsOf8(hn::BitCast(du, hn::Neg(hn::Min(w, hn::Zero(d))))));
+    }
+    int64_t positive = sum_of(positive_sums), negative = sum_of(negative_sums);
+    for (; i < n; ++i) (weights[i] < 0 ? negative : positive) += std::abs(int{weights[i]});
+    most = std::max({most, positive * above + negative * below, positive * below + negative * above});
   }
   return most;
 }
@@ -230,8 +238,8 @@ const WinogradI8& winograd_4x4_i8(Isa isa) {
   return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_winograd_4x4_i8)(); });
 }
 
-int64_t largest_row_magnitude(Isa isa, const int8_t* weights, int64_t rows, int64_t n) {
-  return SMELT_FOR_LEVEL(isa, largest_row)(weights, rows, n);
+int64_t largest_dot(Isa isa, const int8_t* weights, int64_t rows, int64_t n, int64_t below, int64_t above) {
+  return SMELT_FOR_LEVEL(isa, largest_of_rows)(weights, rows, n, below, above);
 }
 
 }  // namespace smelt

@@ -35,7 +35,7 @@ struct WinogradI8 {
 const WinogradI8& winograd_2x2_i8(Isa isa);
 const WinogradI8& winograd_4x4_i8(Isa isa);
 
-/// The largest sum of the magnitudes of a row of n weights.
-int64_t largest_row_magnitude(Isa isa, const int8_t* weights, int64_t rows, int64_t n);
+/// The largest magnitude of a product of a row of n weights with numbers of [-below, above].
+int64_t largest_dot(Isa isa, const int8_t* weights, int64_t rows, int64_t n, int64_t below, int64_t above);
 
 }  // namespace smelt

@@ -103,7 +103,7 @@ void int8_to_int16(const uint8_t* x, int64_t n, bool is_signed, int32_t zero, in
   }
 }
 
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+#if HWY_ARCH_X86
 using Pairs = hn::Full128<uint16_t>;
 constexpr int64_t kColumnsAtOnce = 8, kPairsAtOnce = 8;
 
@@ -214,6 +214,15 @@ void fill_tiles(GemmI8& g) {
   if constexpr (MR > 1) fill_tiles<MR - 1, kBytes>(g);
 }
 
+/// The form of panels whose pairs of int16s lie as bytes, still with the tiles of `g`.
+GemmI8 of_byte_pairs(GemmI8 g) {
+  g.group_bytes = 2;
+#if HWY_ARCH_X86
+  g.pack_bytes = pack_pairs;
+#endif
+  return g;
+}
+
 /// fits: b is of int8, so that tiles that multiply no slower for it widen bytes.
 GemmI8 make_gemm_i8([[maybe_unused]] bool fits) {
   GemmI8 g;
@@ -221,11 +230,7 @@ GemmI8 make_gemm_i8([[maybe_unused]] bool fits) {
   g.lanes = HWY_MAX_BYTES / 4;
   fill_tiles<kRows, false>(g);
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
-  if (fits) {
-    g.group_bytes = 2;
-    g.pack_bytes = pack_pairs;
-    fill_tiles<kRows, true>(g);
-  }
+  if (fits) fill_tiles<kRows, true>(g = of_byte_pairs(g));
 #endif
   g.prefetching_tiles = g.tiles;
   g.to_int16 = int8_to_int16;
@@ -240,7 +245,7 @@ namespace smelt {
 namespace {
 
 struct Forms {
-  GemmI8 bytes, int16s;
+  GemmI8 bytes, int16s, byte_pairs;
 };
 
 Forms make_forms(Isa isa) {
@@ -253,15 +258,20 @@ Forms make_forms(Isa isa) {
 #elif defined(__aarch64__)
   if (isa.has(IsaFeature::kDot)) fill_dot_tiles(f.bytes);
 #endif
+  f.byte_pairs = SMELT_FOR_LEVEL(isa, of_byte_pairs)(f.int16s);
+  f.byte_pairs.tiles = f.byte_pairs.prefetching_tiles = {};
   return f;
+}
+
+const Forms& forms(Isa isa) {
+  return of_level(isa, [](Isa level) { return make_forms(level); });
 }
 
 }  // namespace
 
-const GemmI8& gemm_i8(Isa isa, bool fits) {
-  const Forms& f = of_level(isa, [](Isa level) { return make_forms(level); });
-  return fits ? f.bytes : f.int16s;
-}
+const GemmI8& gemm_i8(Isa isa, bool fits) { return fits ? forms(isa).bytes : forms(isa).int16s; }
+
+const GemmI8& byte_pairs_i8(Isa isa) { return forms(isa).byte_pairs; }
 
 namespace {
 

@@ -117,6 +117,9 @@ struct GemmI8 {
 
 /// The form for weights that fit int8 (fits = true) or not.
 const GemmI8& gemm_i8(Isa isa, bool fits);
+/// Panels of the Int16Form whose numbers lie as bytes, for those who widen them before tiles of that form see them: it
+/// has no tiles.
+const GemmI8& byte_pairs_i8(Isa isa);
 
 #if defined(__x86_64__)
 /// Tiles of AVX-512 VNNI, in gemm_i8_vnni.cc.
