@@ -24,21 +24,25 @@ class ConcatRequantize final : public Kernel {
       : inputs_(std::move(inputs)), outer_(outer), lookup_(lookup) {
     for (const Input& in : inputs_) row_ += in.run;
   }
+  size_t scratch_bytes() const override { return static_cast<size_t>(kBlockBytes); }
   Status run(KernelContext& ctx) const override {
-    constexpr int64_t kBlockBytes = 64 * 1024;  // of the output, which all inputs fill while it is in the cache
+    auto* const looked_up = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
+    if (!looked_up) return Error(ErrorCode::kLimit, "no memory for the values of a concatenation");
     const int64_t block = std::max<int64_t>(1, kBlockBytes / row_);
     for (int64_t first = 0; first < outer_; first += block) {
-      const int64_t last = std::min(outer_, first + block);
-      auto* y = ctx.output(0).data<uint8_t>();
+      const int64_t count = std::min(outer_ - first, block);
+      auto* y = ctx.output(0).data<uint8_t>() + first * row_;
       for (size_t i = 0; i < inputs_.size(); y += inputs_[i++].run) {
         const Input& in = inputs_[i];
         if (in.run == 0) continue;
-        const auto* x = ctx.input(static_cast<int>(i)).data<uint8_t>();
-        for (int64_t o = first; o < last; ++o) {
-          if (in.copied)
-            std::memcpy(y + o * row_, x + o * in.run, static_cast<size_t>(in.run));
-          else
-            lookup_(in.table.data(), x + o * in.run, in.run, y + o * row_);
+        const auto* x = ctx.input(static_cast<int>(i)).data<uint8_t>() + first * in.run;
+        if (in.copied) {
+          copy_runs(x, in.run, count, y);
+        } else if (count == 1) {
+          lookup_(in.table.data(), x, in.run, y);
+        } else {
+          lookup_(in.table.data(), x, in.run * count, looked_up);
+          copy_runs(looked_up, in.run, count, y);
         }
       }
     }
@@ -46,6 +50,22 @@ class ConcatRequantize final : public Kernel {
   }
 
  private:
+  /// Of the output, which all inputs fill while it is in the cache.
+  static constexpr int64_t kBlockBytes = 32 * 1024;
+
+  /// `count` runs side by side into rows of the output.
+  void copy_runs(const uint8_t* from, int64_t run, int64_t count, uint8_t* to) const {
+    constexpr int64_t kPiece = 16, kLong = 256;
+    if (run < kPiece || run > kLong) {
+      for (int64_t o = 0; o < count; ++o) std::memcpy(to + o * row_, from + o * run, static_cast<size_t>(run));
+      return;
+    }
+    for (int64_t o = 0; o < count; ++o, from += run, to += row_) {
+      for (int64_t i = 0; i < run - kPiece; i += kPiece) std::memcpy(to + i, from + i, kPiece);
+      std::memcpy(to + run - kPiece, from + run - kPiece, kPiece);
+    }
+  }
+
   std::vector<Input> inputs_;
   int64_t outer_, row_ = 0;
   LookUp8 lookup_;

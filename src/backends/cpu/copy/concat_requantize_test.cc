@@ -17,8 +17,9 @@ TEST(ConcatRequantize, SeveralParams) {
         c.op = Op::kConcat;
         c.attrs = attrs;
         const bool s = type == DType::kI8;
+        constexpr int64_t kChannels[] = {7, 40, 607};
         for (int i = 0; i < 3; ++i) {
-          const Shape shape = axis == 1 ? Shape{2, 3 + i, 310} : Shape{2, 5, 7 + 300 * i};
+          const Shape shape = axis == 1 ? Shape{2, 3 + i, 310} : Shape{2, 5, kChannels[i]};
           Tensor t = random_tensor(type, shape, s ? -128 : 0, s ? 127 : 255, 5 + static_cast<uint32_t>(i));
           t.set_quant(per_tensor(0.05f + 0.013f * static_cast<float>(i), s ? 3 : 120, rounding));
           c.inputs.push_back(t);
