@@ -56,7 +56,7 @@ class PoolF32 final : public Kernel {
     const auto [inner0, inner1] = PoolShape::inside(dx);
     for (int64_t index = 0; index < s_.dims[0].out * s_.dims[1].out; ++index) {
       int64_t out[3] = {index / s_.dims[1].out, index % s_.dims[1].out, 0};
-      const int64_t count = window_lines(s_, image, out, taps);
+      const int64_t count = window_lines(s_, image, s_.dims[2].in, out, taps);
       (s_.maximum ? ops_.max_taps : ops_.sum_taps)(taps, count, dx.in, merged);
       float* to = y + index * dx.out;
       const auto edge = [&](int64_t begin, int64_t end) {
@@ -113,30 +113,47 @@ class PoolI8 final : public Kernel {
         hi_(hi),
         signed_(spec.inputs[0].dtype == DType::kI8),
         taps_bytes_(rounded(s.taps() * 8)),
-        slot_bytes_(taps_bytes_ + rounded(s.channels * 4)) {}
+        merges_(s.maximum && s.dims[0].kernel * s.dims[1].kernel > 1 && s.dims[2].stride <= s.dims[2].kernel),
+        slot_bytes_(taps_bytes_ + rounded(merges_ ? s.dims[2].in * s.channels : s.channels * 4)) {}
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes_; }
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<uint8_t>();
     auto* y = ctx.output(0).data<uint8_t>();
     const int64_t lines = s_.dims[0].out * s_.dims[1].out;
     return in_slots(ctx, threads_, s_.batch * lines, slot_bytes_, [&](int64_t unit, char* scratch) {
-      line(x + unit / lines * s_.in_pixels() * s_.channels, unit % lines,
-           y + unit / lines * s_.out_pixels() * s_.channels, reinterpret_cast<const uint8_t**>(scratch),
-           reinterpret_cast<int32_t*>(scratch + taps_bytes_));
+      const uint8_t* image = x + unit / lines * s_.in_pixels() * s_.channels;
+      uint8_t* to = y + unit / lines * s_.out_pixels() * s_.channels;
+      auto** taps = reinterpret_cast<const uint8_t**>(scratch);
+      if (merges_)
+        merged_line(image, unit % lines, to, taps, reinterpret_cast<uint8_t*>(scratch + taps_bytes_));
+      else
+        line(image, unit % lines, to, taps, reinterpret_cast<int32_t*>(scratch + taps_bytes_));
     });
   }
 
  private:
+  bool narrow() const { return lo_ > (signed_ ? -128 : 0) || hi_ < (signed_ ? 127 : 255); }
+  void clamp(uint8_t* y, int64_t n) const {
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = static_cast<uint8_t>(std::clamp<int>(signed_ ? static_cast<int8_t>(y[i]) : y[i], lo_, hi_));
+  }
+  /// Maxima of the lines under the window first, then of their pixels.
+  void merged_line(const uint8_t* image, int64_t index, uint8_t* y, const uint8_t** taps, uint8_t* merged) const {
+    const int64_t out[3] = {index / s_.dims[1].out, index % s_.dims[1].out, 0};
+    const int64_t n = s_.dims[2].in * s_.channels;
+    ops_.max_taps_i8(taps, window_lines(s_, image, n, out, taps), n, signed_, merged);
+    uint8_t* to = y + index * s_.dims[2].out * s_.channels;
+    for (int64_t x = 0; x < s_.dims[2].out; ++x)
+      ops_.max_taps_i8(taps, line_pixels<uint8_t>(s_, merged, x, taps), s_.channels, signed_, to + x * s_.channels);
+    if (narrow()) clamp(to, s_.dims[2].out * s_.channels);
+  }
   void line(const uint8_t* image, int64_t index, uint8_t* y, const uint8_t** taps, int32_t* sums) const {
-    const bool narrow = lo_ > (signed_ ? -128 : 0) || hi_ < (signed_ ? 127 : 255);
     each_pixel(s_, index, [&](int64_t pixel, const int64_t out[3]) {
       const int64_t count = window_pixels(s_, image, out, taps);
       uint8_t* to = y + pixel * s_.channels;
       if (s_.maximum) {
         ops_.max_taps_i8(taps, count, s_.channels, signed_, to);
-        if (!narrow) return;
-        for (int64_t c = 0; c < s_.channels; ++c)
-          to[c] = static_cast<uint8_t>(std::clamp<int>(signed_ ? static_cast<int8_t>(to[c]) : to[c], lo_, hi_));
+        if (narrow()) clamp(to, s_.channels);
         return;
       }
       if (count > 0 && count <= kMostTaps) return means_(taps, count, s_.channels, signed_, lo_, hi_, to);
@@ -155,7 +172,9 @@ class PoolI8 final : public Kernel {
   int64_t threads_;
   int lo_, hi_;
   bool signed_;
-  size_t taps_bytes_, slot_bytes_;
+  size_t taps_bytes_;
+  bool merges_;  ///< merged_line()
+  size_t slot_bytes_;
 };
 
 /// Means of 8-bit values in real numbers. The values, multiples of one scale by less than 9 bits, add up exactly in
@@ -211,7 +230,7 @@ class PoolMeanI8 final : public Kernel {
     const auto [inner0, inner1] = PoolShape::inside(dx);
     for (int64_t index = 0; index < s_.dims[0].out * s_.dims[1].out; ++index) {
       int64_t out[3] = {index / s_.dims[1].out, index % s_.dims[1].out, 0};
-      const int64_t count = window_lines(s_, image, out, taps);
+      const int64_t count = window_lines(s_, image, s_.dims[2].in, out, taps);
       ops_.sum(taps, count, dx.in, signed_, scale_, zero_point_, merged);
       float* to = means + index * dx.out;
       const auto edge = [&](int64_t begin, int64_t end) {

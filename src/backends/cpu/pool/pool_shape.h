@@ -66,6 +66,8 @@ struct PoolShape {
     first = std::min(d.kernel, at >= 0 ? 0 : steps(-at));
     last = at >= d.in ? first : std::clamp(steps(d.in - at), first, d.kernel);
   }
+  /// The element of the image along d under tap k of output o.
+  static int64_t at(const WindowDim& d, int64_t o, int64_t k) { return o * d.stride - d.pad_begin + k * d.dilation; }
   /// Outputs [first, second) along d whose windows lie in the image in full.
   static std::pair<int64_t, int64_t> inside(const WindowDim& d) {
     const int64_t first = std::min(d.out, (d.pad_begin + d.stride - 1) / d.stride);
@@ -109,32 +111,36 @@ void each_pixel(const PoolShape& s, int64_t line, F&& body) {
   for (; out[2] < s.dims[2].out; ++out[2]) body(line * s.dims[2].out + out[2], out);
 }
 
-/// Pointers to the lines of a plane of one channel that lie under a window.
+/// Pointers to the lines of an image, of `line` elements each, that lie under a window.
 template <class T>
-int64_t window_lines(const PoolShape& s, const T* plane, const int64_t out[3], const T** taps) {
+int64_t window_lines(const PoolShape& s, const T* image, int64_t line, const int64_t out[3], const T** taps) {
   int64_t first[2], last[2], count = 0;
   for (int i = 0; i < 2; ++i) PoolShape::range(s.dims[i], out[i], first[i], last[i]);
-  const auto at = [&](int i, int64_t k) {
-    return out[i] * s.dims[i].stride - s.dims[i].pad_begin + k * s.dims[i].dilation;
-  };
   for (int64_t z = first[0]; z < last[0]; ++z)
     for (int64_t y = first[1]; y < last[1]; ++y)
-      taps[count++] = plane + (at(0, z) * s.dims[1].in + at(1, y)) * s.dims[2].in;
+      taps[count++] =
+          image + (PoolShape::at(s.dims[0], out[0], z) * s.dims[1].in + PoolShape::at(s.dims[1], out[1], y)) * line;
+  return count;
+}
+
+/// Pointers to the channels of the pixels of a line that lie under the window of output pixel x.
+template <class T>
+int64_t line_pixels(const PoolShape& s, const T* line, int64_t x, const T** taps) {
+  int64_t first, last, count = 0;
+  PoolShape::range(s.dims[2], x, first, last);
+  for (int64_t k = first; k < last; ++k) taps[count++] = line + PoolShape::at(s.dims[2], x, k) * s.channels;
   return count;
 }
 
 /// Pointers to the channels of the pixels under a window.
 template <class T>
 int64_t window_pixels(const PoolShape& s, const T* image, const int64_t out[3], const T** taps) {
-  int64_t first[3], last[3], count = 0;
-  for (int i = 0; i < 3; ++i) PoolShape::range(s.dims[i], out[i], first[i], last[i]);
-  const auto at = [&](int i, int64_t k) {
-    return out[i] * s.dims[i].stride - s.dims[i].pad_begin + k * s.dims[i].dilation;
-  };
+  int64_t first[2], last[2], count = 0;
+  for (int i = 0; i < 2; ++i) PoolShape::range(s.dims[i], out[i], first[i], last[i]);
   for (int64_t z = first[0]; z < last[0]; ++z)
     for (int64_t y = first[1]; y < last[1]; ++y) {
-      const T* row = image + (at(0, z) * s.dims[1].in + at(1, y)) * s.dims[2].in * s.channels;
-      for (int64_t x = first[2]; x < last[2]; ++x) taps[count++] = row + at(2, x) * s.channels;
+      const int64_t row = PoolShape::at(s.dims[0], out[0], z) * s.dims[1].in + PoolShape::at(s.dims[1], out[1], y);
+      count += line_pixels(s, image + row * s.dims[2].in * s.channels, out[2], taps + count);
     }
   return count;
 }
