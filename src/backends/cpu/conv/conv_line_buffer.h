@@ -54,11 +54,14 @@ class ConvLineBuffer {
     return threads * rows_.workspace_bytes() + rows_.outside_bytes();
   }
 
-  /// The `load` of image() for an image x of bytes.
-  auto loads_of(const uint8_t* x) const {
-    return [x, channels = g_.all_in()](int64_t at, int64_t pixels, uint8_t* to) {
-      const int64_t n = pixels * channels;
-      std::copy_n(x + at, n, to);
+  /// The `load` of image() for an image x of bytes, whose sign bits it turns or not.
+  auto loads_of(const uint8_t* x, bool turned) const {
+    return [this, x, turned](int64_t at, int64_t pixels, uint8_t* to) {
+      const int64_t n = pixels * g_.all_in();
+      if (turned)
+        gemm_.turn(x + at, n, to);
+      else
+        std::copy_n(x + at, n, to);
       prefetch_row(x + at + n, n);
     };
   }

@@ -330,7 +330,7 @@ void GemmI8::pack(const int8_t* weights, int64_t k, int64_t n, const int32_t* bi
 }
 
 void GemmI8::convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, bool is_signed, int32_t zero, void* a,
-                     int64_t lda) const {
+                     int64_t lda, bool turned) const {
   if (ldx == k && lda == k * (bytes ? 1 : 2)) {  // no gaps: one long row
     k *= rows;
     rows = 1;
@@ -339,6 +339,8 @@ void GemmI8::convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, boo
     char* to = static_cast<char*>(a) + r * lda;
     if (!bytes)
       to_int16(x + r * ldx, k, is_signed, zero, reinterpret_cast<int16_t*>(to));
+    else if (turned)
+      turn(x + r * ldx, k, reinterpret_cast<uint8_t*>(to));
     else
       std::memcpy(to, x + r * ldx, static_cast<size_t>(k));
   }

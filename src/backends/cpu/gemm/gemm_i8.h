@@ -44,6 +44,7 @@ struct GemmI8 {
   /// Rows of addends of a panel. Of two the first is for bytes of a that count from the least of their type, the second
   /// for int8 as they are.
   int64_t addend_rows = 1;
+  bool turns_int8 = false;           ///< tiles of int8 are slower than those of uint8
   int64_t block_bytes = 384 * 1024;  ///< of rows of a that stay in the second cache
   using Tiles = std::array<std::array<std::array<Tile, 32>, 2>, 2>;
   Tiles tiles{};              ///< [a is int8][panel width / lanes - 1][rows - 1]; int16s: the same of both signs
@@ -102,16 +103,22 @@ struct GemmI8 {
       }
     }
   }
-  /// Turns rows of k quantized bytes into rows of a. is_signed: int8, else uint8. Bytes: as they are. Int16Form: `zero`
-  /// is subtracted.
+  /// Turns rows of k quantized bytes into rows of a. is_signed: int8, else uint8. Bytes: as they are, or `turned`.
+  /// Int16Form: `zero` is subtracted.
   void convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, bool is_signed, int32_t zero, void* a,
-               int64_t lda) const;
+               int64_t lda, bool turned = false) const;
+  /// True if so many rows of int8 had better have their sign bits turned before tiles see them, as uint8. Few rows wait
+  /// for weights rather than for products.
+  bool turns(bool a_signed, int64_t rows) const { return turns_int8 && a_signed && rows > 3; }
   /// The value that stands for `zero` in the accumulators of the byte form, which counts int8 from -128.
   static int32_t int8_zero_point(bool is_signed, int32_t zero) { return is_signed ? zero + 128 : zero; }
 
   /// pack() of bytes on levels that have a fast one; else null.
   void (*pack_bytes)(const GemmI8& gemm, const BytesOfB& b, const int32_t* bias, int32_t a_zero,
                      void* packed) = nullptr;
+  /// Copies n bytes with their sign bits turned, or does so in place; null on levels without a fast way. Bytes of
+  /// either sign count from the least of their type, so that accumulators are the same.
+  void (*turn)(const uint8_t* x, int64_t n, uint8_t* out) = nullptr;
   void (*to_int16)(const uint8_t* x, int64_t n, bool is_signed, int32_t zero, int16_t* out) = nullptr;
 };
 

@@ -63,7 +63,8 @@ class MatMulI8 final : public Kernel {
                                 gemm_.addend_rows, key.matrix.c != nullptr});
         });
     has_bias_ = !requantize_params_ && spec.has(2);
-    const bool as_they_lie = gemm_.bytes && s.k % 4 == 0;
+    turned_ = gemm_.turns(x_signed_, s.m);
+    const bool as_they_lie = gemm_.bytes && !turned_ && s.k % 4 == 0;
     direct_ = rows == Rows::kPerTensorParams && as_they_lie;
     reads_in_place_ = as_they_lie && (rows == Rows::kOperands || (rows == Rows::kDynamic && blocks_ == 1));
     a_bytes_ = direct_ || reads_in_place_ ? 0 : padded_bytes(s.m * lda_);
@@ -218,6 +219,7 @@ class MatMulI8 final : public Kernel {
   void quantize_rows(const Tensor& a, int64_t first, int64_t last, uint8_t* to, QuantParams* params) const {
     quant_.quantize_rows(a.data<float>() + first * s_.k, last - first, s_.k, attrs_.asymmetric_inputs,
                          reinterpret_cast<int8_t*>(to + first * lda_), lda_, params + first);
+    if (turned_) gemm_.turn(to + first * lda_, (last - first) * lda_, to + first * lda_);
     for (int64_t r = first; r < last; ++r) params[r].zero_point = GemmI8::int8_zero_point(true, params[r].zero_point);
   }
   /// Brings row r of a into the form of the tiles, block by block, and fills its params, which lie s_.m apart where
@@ -243,7 +245,7 @@ class MatMulI8 final : public Kernel {
       if (rows_ != Rows::kPerTensorParams) zero = row.zero_point;
     }
     for (int64_t i = 0; i < blocks_; ++i) {
-      gemm_.convert(from + i * block_, s_.k, 1, depth(i), x_signed_, zero, to, lda_);
+      gemm_.convert(from + i * block_, s_.k, 1, depth(i), x_signed_, zero, to, lda_, turned_);
       to += gemm_.a_row_bytes(depth(i));
     }
     if (rows_ != Rows::kBlocks) row.zero_point = gemm_.bytes ? GemmI8::int8_zero_point(x_signed_, zero) : 0;
@@ -262,7 +264,7 @@ class MatMulI8 final : public Kernel {
     for (int64_t i = 0; i < blocks_; ++i) {
       by.first = i == 0;
       by.last = i == blocks_ - 1;
-      gemm_.run(r1 - r0, s_.n, depth(i), rows, lda_, x_signed_, panels, p0, p1,
+      gemm_.run(r1 - r0, s_.n, depth(i), rows, lda_, x_signed_ && !turned_, panels, p0, p1,
                 [&](const int32_t* acc, int64_t row, int64_t count, int64_t column, int64_t n) {
                   if (requantize_params_) {
                     rescale_(*requantize_params_, acc, gemm_.nr(), count, n, column,
@@ -298,6 +300,7 @@ class MatMulI8 final : public Kernel {
   int64_t threads_, blocks_, block_, depth_steps_ = 0, lda_ = 0, scales_at_ = 0, column_sums_offset_ = 0;
   int64_t a_bytes_ = 0, quantized_bytes_ = 0, per_token_params_ = 1;
   bool x_signed_ = true, has_bias_ = false, direct_ = false;
+  bool turned_ = false;          ///< rows of the tiles have their sign bits turned
   bool in_place_ = false;        ///< float32 rows become rows of the tiles at once
   bool reads_in_place_ = false;  ///< the rows of a are rows of the tiles
   int32_t x_zero_ = 0;

@@ -31,7 +31,8 @@ class MatMulI8Dynamic final : public Kernel {
         packs_bytes_(packs_bytes(spec.isa, s)),
         b_shift_((q.w_signed ? 0 : 128) - q.w_zeros.front()),
         gemm_(gemm_i8(spec.isa, packs_bytes_ || always_int8(q.w_signed, q.w_zeros))),
-        lda_(gemm_.a_row_bytes(s.k)) {
+        lda_(gemm_.a_row_bytes(s.k)),
+        turned_(gemm_.turns(q.x_signed, s.m)) {
     rows_offset_ = packs_bytes_ ? 0 : padded_bytes(s.n * s.k * 2);
     packed_at_ = rows_offset_ + padded_bytes(s.m * s.k + 64);
     converted_offset_ = packed_at_ + padded_bytes(gemm_.packed_bytes(s.k, s.n));
@@ -77,8 +78,8 @@ class MatMulI8Dynamic final : public Kernel {
       a = rows;
       *stride = s_.k;
     }
-    if (gemm_.bytes && s_.k % gemm_.per_step() == 0) return a;
-    gemm_.convert(a, *stride, s_.m, s_.k, q_.x_signed, q_.x_zero, scratch + converted_offset_, lda_);
+    if (gemm_.bytes && !turned_ && s_.k % gemm_.per_step() == 0) return a;
+    gemm_.convert(a, *stride, s_.m, s_.k, q_.x_signed, q_.x_zero, scratch + converted_offset_, lda_, turned_);
     *stride = lda_;
     return scratch + converted_offset_;
   }
@@ -89,11 +90,12 @@ class MatMulI8Dynamic final : public Kernel {
     [[maybe_unused]] const bool adds = packs_bytes_ && b_shift_ != 0;
 #if defined(__x86_64__)
     for (int64_t r = 0; adds && r < s_.m; ++r) {
-      const int64_t sum = sum_bytes_vnni(rows + r * stride, s_.k, q_.x_signed) - s_.k * q_.x_zero;
+      const int64_t zero = q_.x_zero + (turned_ ? 128 : 0);
+      const int64_t sum = sum_bytes_vnni(rows + r * stride, s_.k, q_.x_signed && !turned_) - s_.k * zero;
       row_sums[r] = static_cast<int32_t>(static_cast<uint32_t>(sum) * static_cast<uint32_t>(b_shift_));
     }
 #endif
-    gemm_.run(s_.m, s_.n, s_.k, rows, stride, q_.x_signed, scratch + packed_at_, 0, gemm_.panels(s_.n),
+    gemm_.run(s_.m, s_.n, s_.k, rows, stride, q_.x_signed && !turned_, scratch + packed_at_, 0, gemm_.panels(s_.n),
               [&](int32_t* acc, int64_t row, int64_t count, int64_t column, int64_t n) {
 #if defined(__x86_64__)
                 if (adds) add_to_rows_vnni(row_sums + row, count, gemm_.nr(), n, acc);
@@ -109,7 +111,9 @@ class MatMulI8Dynamic final : public Kernel {
   bool packs_bytes_;
   int32_t b_shift_;  ///< what the packed bytes of b lack
   const GemmI8& gemm_;
-  int64_t lda_, rows_offset_ = 0, packed_at_ = 0, converted_offset_ = 0, row_sums_at_ = 0;
+  int64_t lda_;
+  bool turned_;  ///< rows of the tiles have their sign bits turned
+  int64_t rows_offset_ = 0, packed_at_ = 0, converted_offset_ = 0, row_sums_at_ = 0;
 };
 
 }  // namespace
