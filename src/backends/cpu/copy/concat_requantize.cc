@@ -55,14 +55,14 @@ class ConcatRequantize final : public Kernel {
 
   /// `count` runs side by side into rows of the output.
   void copy_runs(const uint8_t* from, int64_t run, int64_t count, uint8_t* to) const {
-    constexpr int64_t kPiece = 16, kLong = 256;
-    if (run < kPiece || run > kLong) {
+    constexpr int64_t kVector = 16, kLong = 256;
+    if (run < kVector || run > kLong) {
       for (int64_t o = 0; o < count; ++o) std::memcpy(to + o * row_, from + o * run, static_cast<size_t>(run));
       return;
     }
     for (int64_t o = 0; o < count; ++o, from += run, to += row_) {
-      for (int64_t i = 0; i < run - kPiece; i += kPiece) std::memcpy(to + i, from + i, kPiece);
-      std::memcpy(to + run - kPiece, from + run - kPiece, kPiece);
+      for (int64_t i = 0; i < run - kVector; i += kVector) std::memcpy(to + i, from + i, kVector);
+      std::memcpy(to + run - kVector, from + run - kVector, kVector);
     }
   }
 
