@@ -104,13 +104,13 @@ class Formula {
 ValueId kernel_values(Formula& f, const SvmAttrs& a, ValueId x, const Floats& vectors, int64_t features) {
   const auto count = static_cast<int64_t>(vectors.size()) / features;
   if (a.kernel == SvmAttrs::Kernel::kRbf) {
-    const ValueId distance = f.sub(f.unsqueeze(x, 1), f.table(vectors, Shape{1, count, features}));
+    const ValueId row = f.unsqueeze(x, 1), distance = f.sub(row, f.table(vectors, Shape{1, count, features}));
     const ValueId sum = f.reduce(Reduction::kSum, f.mul(distance, distance), {2}, false);
     return f.unary(Unary::kExp, f.mul(sum, f.number(-a.gamma)));
   }
   const ValueId product = f.linear(x, vectors, Floats(static_cast<size_t>(count), 0));
   if (a.kernel == SvmAttrs::Kernel::kLinear) return product;
-  const ValueId line = f.add(f.mul(product, f.number(a.gamma)), f.number(a.coef0));
+  const ValueId scaled = f.mul(product, f.number(a.gamma)), line = f.add(scaled, f.number(a.coef0));
   return a.kernel == SvmAttrs::Kernel::kPoly ? f.binary(Binary::kPow, line, f.number(a.degree))
                                              : f.unary(Unary::kTanh, line);
 }
@@ -129,7 +129,7 @@ Round couple(Formula& f, ValueId before, ValueId q, int64_t classes) {
     Floats unit(static_cast<size_t>(classes), 0);
     unit[static_cast<size_t>(t)] = 1;
     next = f.div(f.add(next, f.mul(step, f.table(unit, Shape{1, classes}))), grown);
-    const ValueId more = f.mul(step, f.add(f.mul(step, at), f.mul(f.number(2), own)));
+    const ValueId square = f.mul(step, at), more = f.mul(step, f.add(square, f.mul(f.number(2), own)));
     pqp = f.div(f.div(f.add(pqp, more), grown), grown);
     qp = f.div(f.add(qp, f.mul(step, row)), grown);
   }
@@ -146,8 +146,8 @@ ValueId coupled(Formula& f, ValueId r, int64_t classes) {
   for (int64_t t = 0; t < classes; ++t) eye[static_cast<size_t>(t * classes + t)] = 1;
   const ValueId own = f.reduce(Reduction::kSum, f.mul(r, r), {1}, true);
   const ValueId turned = f.node(Op::kTranspose, make_attrs<TransposeAttrs>(std::vector<int64_t>{0, 2, 1}), {r});
-  const ValueId q = f.sub(f.mul(own, f.table(eye, Shape{classes, classes})), f.mul(turned, r));
-  const ValueId none = f.mul(f.reduce(Reduction::kSum, q, {2}, false), f.number(0));
+  const ValueId diagonal = f.mul(own, f.table(eye, Shape{classes, classes})), q = f.sub(diagonal, f.mul(turned, r));
+  const ValueId total = f.reduce(Reduction::kSum, q, {2}, false), none = f.mul(total, f.number(0));
   const ValueId even = f.add(none, f.number(1.0 / static_cast<double>(classes)));
   if (!f.status().ok()) return kNoValue;
   // Carried: rounds so far, probabilities, q. A round in which all rows are settled is the last one.
@@ -173,8 +173,9 @@ ValueId coupled(Formula& f, ValueId r, int64_t classes) {
       const Round round = couple(body, carried[1], carried[2], classes);
       const ValueId zero = body.number(0), one = body.number(1);
       const ValueId some = body.reduce(Reduction::kMax, body.where(round.open, one, zero), {0, 1}, false);
-      const ValueId next = body.where(body.binary(Binary::kGreater, some, zero), body.add(carried[0], in.i64_scalar(1)),
-                                      in.i64_scalar(rounds));
+      const ValueId go_on = body.binary(Binary::kGreater, some, zero);
+      const ValueId later = body.add(carried[0], in.i64_scalar(1));
+      const ValueId next = body.where(go_on, later, in.i64_scalar(rounds));
       in.graph().outputs = {next, round.next, carried[2]};
     }
     f.join(body.status());
@@ -186,7 +187,8 @@ ValueId coupled(Formula& f, ValueId r, int64_t classes) {
 ValueId probabilities(Formula& f, const SvmAttrs& a, ValueId scores, int64_t classes, size_t pairs) {
   const auto first = [&](const Floats& v) { return Floats(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(pairs)); };
   const Shape row{1, static_cast<int64_t>(pairs)};
-  const ValueId line = f.add(f.mul(scores, f.table(first(a.prob_a), row)), f.table(first(a.prob_b), row));
+  const ValueId scaled = f.mul(scores, f.table(first(a.prob_a), row));
+  const ValueId line = f.add(scaled, f.table(first(a.prob_b), row));
   const ValueId of_first = f.clamp(f.unary(Unary::kSigmoid, f.unary(Unary::kNeg, line)), 1e-7, 1 - 1e-7);
   // Entry [i, j] is that of its pair, entry [j, i] what remains of 1.
   Floats spread(static_cast<size_t>(classes * classes) * pairs, 0), rest(static_cast<size_t>(classes * classes), 0);
@@ -253,9 +255,10 @@ void classify_linearly(Formula& f, const SvmAttrs& a, ValueId kernel, size_t cou
     const ValueId top = f.reduce(Reduction::kMax, f.add(kernel, f.number(rho)), {1}, true);
     const ValueId above =
         f.binary(positive ? Binary::kGreaterEqual : Binary::kGreater, top, f.number(positive ? 0.5 : 0));
-    const ValueId larger = f.binary(Binary::kGreater, f.entry(kernel, 1, true), f.entry(kernel, 0, true));
-    const ValueId second = f.binary(Binary::kLogicalOr, above, larger);
-    bind_labels(f, a, f.where(second, f.number(1), f.number(-1)), identity(1, 0), outputs[0]);
+    const ValueId own = f.entry(kernel, 1, true);
+    const ValueId larger = f.binary(Binary::kGreater, own, f.entry(kernel, 0, true));
+    const ValueId second = f.binary(Binary::kLogicalOr, above, larger), yes = f.number(1);
+    bind_labels(f, a, f.where(second, yes, f.number(-1)), identity(1, 0), outputs[0]);
   } else {
     bind_labels(f, a, kernel, identity(count, rho), outputs[0]);
   }
@@ -287,7 +290,8 @@ void pairwise(Formula& f, const SvmAttrs& a, ValueId kernel, const std::vector<V
       votes.offsets[j] += 1;
     }
   const ValueId scores = f.linear(kernel, decisions.matrix, decisions.offsets);
-  const ValueId won = f.where(f.binary(Binary::kGreater, scores, f.number(0)), f.number(1), f.number(0));
+  const ValueId zero = f.number(0), one = f.number(1);
+  const ValueId won = f.where(f.binary(Binary::kGreater, scores, zero), one, zero);
   bind_labels(f, a, won, std::move(votes), outputs[0]);
   if (outputs.size() < 2 || outputs[1] == kNoValue) return;
   if (a.prob_a.empty()) return bind_scores(f, a, kernel, std::move(decisions), outputs[1]);
@@ -337,7 +341,7 @@ Status split(Builder& b, const Node& node) {
     f.bind(Op::kLinearModel, Formula::model(sum, rho, PostTransform::kNone), {kernel}, {node.outputs[0]});
     return f.status();
   }
-  const ValueId inside = f.binary(Binary::kGreater, f.linear(kernel, sum, rho), f.number(0));
+  const ValueId score = f.linear(kernel, sum, rho), inside = f.binary(Binary::kGreater, score, f.number(0));
   f.bind(Op::kWhere, make_attrs<NoAttrs>(), {inside, f.number(1), f.number(-1)}, {node.outputs[0]});
   return f.status();
 }

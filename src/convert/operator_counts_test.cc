@@ -1,4 +1,5 @@
-// Operators that a written file does without: shape arithmetic, activations, borders, transposes, slices, bit casts.
+// Operators that a written file does without: shape arithmetic, activations, borders, transposes, slices, bit casts;
+// and the order of those that it has.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -181,6 +182,23 @@ TEST(OperatorCounts, IntegersThatAreMovedAndJoinedKeepTheirParameters) {
   EXPECT_EQ(m.written({linear(Op::kDequantizeLinear, DType::kF32, y)}, "tflite"),
             (std::map<Op, int>{
                 {Op::kQuantize, 1}, {Op::kTranspose, 1}, {Op::kReshape, 1}, {Op::kConcat, 1}, {Op::kDequantize, 1}}));
+}
+
+TEST(OperatorOrder, OperandsOfAFormulaAreWrittenFromLeftToRight) {
+  for (const char* writer : {"onnx", "tflite", "pte"}) {
+    test::OpRunner runner(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kHypot));
+    runner.input(Datum(f32({2, 3}))).input(Datum(f32({2, 3}, 2)));
+    const auto module = runner.module();
+    ASSERT_TRUE(module.ok()) << module.error().message();
+    const auto back = test::rewritten(ModelAccess::make(*module), writer, {.write = {.delegate = "none"}});
+    ASSERT_TRUE(back.ok()) << back.error().message();
+    const Graph& g = module_of(*back).graphs[0];
+    std::vector<ValueId> squares;
+    for (const Node& n : g.nodes)
+      if (n.outputs.size() == 1 && std::ranges::find(g.inputs, n.inputs[0]) != g.inputs.end())
+        squares.push_back(n.inputs[0]);
+    EXPECT_EQ(squares, g.inputs) << writer;
+  }
 }
 
 }  // namespace

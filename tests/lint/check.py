@@ -9,6 +9,7 @@ layers      an include points down (ARROWS); no header declares a name that unit
 sizes       no source has more than 500 lines, no function more than 80
 columns     documents and shaders have lines of 120 columns at most
 docstrings  no documentation of a header begins with "The same" or "Whether"
+order       no call in a writer has two arguments that write operators or constants: the compiler chooses which is first
 
 What is left of a check stands in baseline.json, count by count; a count above it fails, and --update lowers it.
 exceptions.txt lists what is meant to stay: CHECK SUBJECT REASON; and terms of the field with an out-of-use word in them:
@@ -193,9 +194,49 @@ def docstrings(findings):
                 findings.add("docstrings", name_of(path), f"{name_of(path)}:{number + 1}: {line.strip()}")
 
 
+# Functions of a writer that write nothing.
+QUERIES = set(
+    "at attrs contents data dtype elements file file_dtype file_type g graph has id in_type inputs ints model "
+    "module node number out_id out_type outputs plan producer quant rank real_dtype scope shape size subgraph type "
+    "uses wants".split()
+)
+
+
+def arguments(code, begin):
+    """The arguments of the call whose parenthesis opens at `begin`; braces are one argument."""
+    depth, start, out = 0, begin + 1, []
+    for at in range(begin, len(code)):
+        c = code[at]
+        if c in "([{":
+            depth += 1
+        elif c in ")]}":
+            depth -= 1
+        if depth == 0 or (depth == 1 and c == ","):
+            out.append(code[start:at])
+            start = at + 1
+        if depth == 0:
+            return out
+    return out
+
+
+def order(findings):
+    for path in tracked("src/formats/*/writer/*.cc", "src/formats/*/writer/*.h"):
+        code = code_of(text_of(path))
+        for call in re.finditer(r"\b(?!(?:if|for|while|switch|catch|return|sizeof)\b)\w+\(", code):
+            writing = 0
+            for argument in arguments(code, call.end() - 1):
+                if argument.lstrip().startswith("["):
+                    continue  # a lambda
+                made = re.findall(r"\b[nswpg]_?\.(?:(?:plan|subgraph|g)\(\)\.)?(\w+)\(", argument)
+                writing += any(name not in QUERIES for name in made)
+            if writing > 1:
+                line = code.count("\n", 0, call.start()) + 1
+                findings.add("order", name_of(path), f"{name_of(path)}:{line}: {call[0]}...")
+
+
 def main():
     findings = Findings()
-    for check in (words, kernels, layers, sizes, columns, docstrings):
+    for check in (words, kernels, layers, sizes, columns, docstrings, order):
         check(findings)
     counts = collections.defaultdict(dict)
     for (check, subject), where in sorted(findings.found.items()):

@@ -9,6 +9,17 @@
 
 namespace smelt::formats {
 
+/// Operands of a formula that are made on the spot stand in braces, which C++ evaluates from left to right: the order
+/// of a call's arguments is the compiler's, and the order of a file's operators and tensors must not be.
+struct Operands2 {
+  int a, b;
+  Operands2(int first, int second) : a(first), b(second) {}
+};
+struct Operands3 {
+  int a, b, c;
+  Operands3(int first, int second, int third) : a(first), b(second), c(third) {}
+};
+
 /// A node that a writer puts into a file: its operands and results as the graph has them. The graph outlives it.
 class WrittenNode {
  public:

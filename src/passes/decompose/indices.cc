@@ -116,7 +116,8 @@ std::optional<DecomposedNode> reverse_sequence(const NodeSpec& spec) {
   along[batch] = x[batch];
   ValueId n = c.reshape(clamped_int32(c, c.input(1), -1, extent + 1), dims_of(along));
   // A length that is no place in time gives an index out of range.
-  n = c.where(c.binary(Binary::kLess, n, int32(c, 0)), int32(c, extent + 1), n);
+  const ValueId before = c.binary(Binary::kLess, n, int32(c, 0));
+  n = c.where(before, int32(c, extent + 1), n);
   const ValueId t = iota(c, extent, x.rank(), time);
   const ValueId mirrored = c.binary(Binary::kSub, c.binary(Binary::kSub, n, int32(c, 1)), t);
   const ValueId from = c.expand(c.where(c.binary(Binary::kLess, t, n), mirrored, t), x);

@@ -27,7 +27,8 @@ ValueId negative_log_likelihood(Decomposition& c, const NodeSpec& spec, ValueId 
   const auto number = [&](DType dtype, int64_t v) { return c.scalar(dtype, static_cast<double>(v)); };
   // A class of its own for labels below 0: picking it fails, and an ignored label picks the first class.
   ValueId label = c.reshape(c.input(1), {samples}), ignored = kNoValue;
-  ValueId safe = c.where(c.binary(Binary::kLess, label, number(index, 0)), number(index, classes), label);
+  const ValueId below = c.binary(Binary::kLess, label, number(index, 0));
+  ValueId safe = c.where(below, number(index, classes), label);
   if (attrs.has_ignore_index) {
     ignored = c.binary(Binary::kEqual, label, number(index, attrs.ignore_index));
     safe = c.where(ignored, number(index, 0), safe);
@@ -59,7 +60,8 @@ ValueId negative_log_likelihood(Decomposition& c, const NodeSpec& spec, ValueId 
       break;
   }
   if (weight == kNoValue) return reduced(c, Reduction::kMean, loss, 0);
-  return c.binary(Binary::kDiv, reduced(c, Reduction::kSum, loss, 0), reduced(c, Reduction::kSum, weight, 0));
+  const ValueId sum = reduced(c, Reduction::kSum, loss, 0);
+  return c.binary(Binary::kDiv, sum, reduced(c, Reduction::kSum, weight, 0));
 }
 
 std::optional<DecomposedNode> loss(const NodeSpec& spec, bool of_scores) {

@@ -26,7 +26,7 @@ std::optional<int> positions(CallWriter& w, int64_t batch, int64_t length, int64
   if (n == batch * length) return p.reshape(ids, Shape{batch, length});
   if (n == length) return p.reshape(ids, Shape{1, length});
   if (n != 1 && n != batch) return std::nullopt;
-  return w.add(p.reshape(ids, Shape{n, 1}), counted(1));
+  return w.add({p.reshape(ids, Shape{n, 1}), counted(1)});
 }
 
 /// x [..., depth]: pairs of its first 2 * half columns are turned by the angles whose cosines and sines are given.
@@ -39,8 +39,8 @@ int turned_pairs(CallWriter& w, int x, int cosines, int sines, const RotaryAttrs
   };
   const int first = part(0), second = part(1);
   const auto scaled = [&](int v) { return a.scale == 1 ? v : w.mul(v, w.number_like(v, a.scale)); };
-  const int left = scaled(w.sub(w.mul(first, cosines), w.mul(second, sines)));
-  const int right = scaled(w.add(w.mul(first, sines), w.mul(second, cosines)));
+  const int left = scaled(w.sub({w.mul(first, cosines), w.mul(second, sines)}));
+  const int right = scaled(w.add({w.mul(first, sines), w.mul(second, cosines)}));
   Shape whole = s;
   whole[last] = 2 * half;
   std::vector<int> parts{left, right};
@@ -108,7 +108,8 @@ class LinearState {
     const int q = w_.mul(query, w_.number_like(query, scale)), k = real(1), v = real(2);
     std::vector<int> tokens;
     for (int64_t t = 0; t < steps_; ++t) {
-      const auto y = step(token(q, t, a_.q_heads / a_.kv_heads, key_), token(k, t, 1, key_), token(v, t, 1, value_), t);
+      const int asked = token(q, t, a_.q_heads / a_.kv_heads, key_), key = token(k, t, 1, key_);
+      const auto y = step(asked, key, token(v, t, 1, value_), t);
       if (!y) return std::nullopt;
       tokens.push_back(p_.reshape(*y, Shape{batch_, a_.q_heads * value_}));
     }
@@ -141,7 +142,7 @@ class LinearState {
     if (a_.delta) {
       const auto seen = product(w_, k, state_);
       if (!seen) return std::nullopt;
-      v = w_.mul(w_.sub(v, *seen), factor(rate_, t));
+      v = w_.mul({w_.sub(v, *seen), factor(rate_, t)});
     }
     const int column = p_.reshape(k, Shape{batch_, a_.kv_heads, key_, 1});
     state_ = w_.add(state_, w_.mul(column, v));

@@ -27,7 +27,8 @@ bool call_graph(CallWriter& w) {
 bool call_if(CallWriter& w) {
   const auto& a = w.attrs<IfAttrs>();
   if (w.in_type(0).dtype != DType::kBool) return false;
-  const auto out = w.plan().branch(w.in(0), a.then_graph, a.else_graph, arguments(w, 1));
+  const int condition = w.in(0);
+  const auto out = w.plan().branch(condition, a.then_graph, a.else_graph, arguments(w, 1));
   if (out) bind_outputs(w, *out);
   return out.has_value();
 }

@@ -41,7 +41,7 @@ class Suppression {
       low_.push_back(w.binary("minimum", corners[k], corners[k + 2]));
       high_.push_back(w.binary("maximum", corners[k], corners[k + 2]));
     }
-    area_ = w.mul(w.sub(high_[0], low_[0]), w.sub(high_[1], low_[1]));
+    area_ = w.mul({w.sub(high_[0], low_[0]), w.sub(high_[1], low_[1])});
     scores_ = above_threshold(scores_);
   }
 
@@ -69,7 +69,7 @@ class Suppression {
   }
   int above_threshold(int scores) {
     const int threshold = rule_.score_threshold < 0 ? number(kNever) : rule_.score_threshold;
-    return w_.select(w_.compare(rule_.equal_counts ? "ge" : "gt", scores, threshold), scores, number(kNever));
+    return w_.select({w_.compare(rule_.equal_counts ? "ge" : "gt", scores, threshold), scores, number(kNever)});
   }
   /// Entry `at` [groups, 1] of each group.
   int chosen(int x, int at) {
@@ -83,13 +83,13 @@ class Suppression {
     for (size_t k = 0; k < 2; ++k) {
       const int end = w_.binary("minimum", high_[k], chosen(high_[k], best));
       const int begin = w_.binary("maximum", low_[k], chosen(low_[k], best));
-      const int extent = w_.binary("maximum", w_.sub(end, begin), number(0));
+      const int extent = w_.binary("maximum", {w_.sub(end, begin), number(0)});
       both = k == 0 ? extent : w_.mul(both, extent);
     }
     const int own = chosen(area_, best);
-    const int some = w_.binary("logical_and", w_.compare("gt", area_, number(0)), w_.compare("gt", own, number(0)));
+    const int some = w_.binary("logical_and", {w_.compare("gt", area_, number(0)), w_.compare("gt", own, number(0))});
     const int all = w_.sub(w_.add(area_, own), both);
-    return w_.select(some, w_.div(both, w_.select(some, all, number(1))), number(0));
+    return w_.select({some, w_.div(both, w_.select(some, all, number(1))), number(0)});
   }
 
   /// Carried: the number of the round, scores of the boxes left, and what was selected.
@@ -100,7 +100,7 @@ class Suppression {
     const int overlap = overlaps(best);
     int left = scores;
     if (rule_.sigma >= 0) {
-      const int fall = w_.div(w_.mul(w_.mul(overlap, overlap), number(-0.5)), rule_.sigma);
+      const int fall = w_.div(w_.mul({w_.mul(overlap, overlap), number(-0.5)}), rule_.sigma);
       left = above_threshold(w_.mul(left, w_.unary("exp", fall)));
     }
     int gone = w_.compare(rule_.equal_overlaps ? "ge" : "gt", overlap, rule_.iou_threshold);
@@ -256,12 +256,12 @@ class DetectionCalls {
       return sliced(w_, p_.reshape(w_.cast(w_.real(i), DType::kF32), s), 1, k, k + 1);
     };
     const Shape codes{boxes_, w_.in_type(0).shape[2]}, anchors = w_.in_type(2).shape;
-    const auto code = [&](int64_t k, double scale) { return w_.div(column(0, k, codes), number(scale)); };
+    const auto code = [&](int64_t k, double scale) { return w_.div({column(0, k, codes), number(scale)}); };
     const auto anchor = [&](int64_t k) { return sliced(w_, column(2, k, anchors), 0, 0, boxes_); };
     std::vector<int> first, second;
     for (int64_t k = 0; k < 2; ++k) {
       const int size = anchor(2 + k);
-      const int center = w_.add(w_.mul(code(k, k == 0 ? a_.y_scale : a_.x_scale), size), anchor(k));
+      const int center = w_.add({w_.mul(code(k, k == 0 ? a_.y_scale : a_.x_scale), size), anchor(k)});
       const int grown = w_.unary("exp", code(2 + k, k == 0 ? a_.h_scale : a_.w_scale));
       const int half = w_.mul(w_.mul(grown, number(0.5)), size);
       first.push_back(w_.sub(center, half));
@@ -296,14 +296,14 @@ class DetectionCalls {
     const int64_t n = rule_.most, each = a_.max_classes_per_detection, classes = std::min(each, a_.classes);
     const int at = p_.reshape(found->index, Shape{n}), own = look_up(w_, scores_, at);
     const int values = top(own, classes, 1, labels);
-    const int valid = w_.compare("gt", p_.reshape(found->score, Shape{n, 1}), number(kNever));
+    const int valid = w_.compare("gt", {p_.reshape(found->score, Shape{n, 1}), number(kNever)});
     const auto slots = [&](int x) { return p_.reshape(bordered(w_, x, 1, 0, each - classes, 0), Shape{n * each}); };
     const int boxes = p_.reshape(look_up(w_, corners_, at), Shape{n, 1, 4});
     const int spread = bordered(w_, expanded(w_, boxes, Shape{n, classes, 4}), 1, 0, each - classes, 0);
-    const int live = slots(w_.select(valid, number(1), p_.constant(Tensor(DType::kF32, Shape{n, classes}))));
+    const int live = slots(w_.select({valid, number(1), p_.constant(Tensor(DType::kF32, Shape{n, classes}))}));
     const int count = w_.reduce("sum", p_.reshape(w_.cast(valid, DType::kF32), Shape{n}), {0}, false);
-    return give(p_.reshape(spread, Shape{n * each, 4}), slots(w_.cast(labels, DType::kF32)), slots(values), live,
-                count);
+    const int all = p_.reshape(spread, Shape{n * each, 4}), numbers = slots(w_.cast(labels, DType::kF32));
+    return give(all, numbers, slots(values), live, count);
   }
 
   /// Each class on its own; the best detections of all classes stay.
@@ -317,8 +317,8 @@ class DetectionCalls {
                               {places, p_.number(DType::kI64, static_cast<double>(rule_.most))}, DType::kI64, Shape{n});
     const int at = look_up(w_, p_.reshape(found->index, Shape{all}), places);
     const int live = w_.cast(w_.compare("gt", values, number(kNever)), DType::kF32);
-    return give(look_up(w_, corners_, at), w_.cast(label, DType::kF32), values, live,
-                w_.reduce("sum", live, {0}, false));
+    const int boxes = look_up(w_, corners_, at), numbers = w_.cast(label, DType::kF32);
+    return give(boxes, numbers, values, live, w_.reduce("sum", live, {0}, false));
   }
 
   /// `live`: 1 for slots that hold a detection; the others become zeros.

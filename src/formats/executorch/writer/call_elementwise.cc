@@ -139,19 +139,19 @@ class CallFormula {
       case Unary::kQuickGelu:
         return w_.mul(x, w_.unary("sigmoid", or_one(a_.a) == 1 ? x : w_.mul(x, n(x, a_.a))));
       case Unary::kHardSigmoid:
-        return clamp(w_.add(w_.mul(x, n(x, a_.a)), n(x, a_.b)), 0, 1);
+        return clamp(w_.add({w_.mul(x, n(x, a_.a)), n(x, a_.b)}), 0, 1);
       case Unary::kHardSwish:
-        return w_.mul(x, w_.mul(clamp(w_.add(x, n(x, 3)), 0, 6), n(x, 1.0 / 6)));
+        return w_.mul(x, w_.mul({clamp(w_.add(x, n(x, 3)), 0, 6), n(x, 1.0 / 6)}));
       case Unary::kMish:
         return w_.mul(x, w_.unary("tanh", softplus(x)));
       case Unary::kSoftplus: {
         const double beta = or_one(a_.a);
         const int z = beta == 1 ? x : w_.mul(x, n(x, beta));
-        const int y = beta == 1 ? softplus(z) : w_.div(softplus(z), n(x, beta));
+        const int y = beta == 1 ? softplus(z) : w_.div({softplus(z), n(x, beta)});
         return a_.b > 0 ? w_.select(w_.compare("gt", z, n(x, a_.b)), x, y) : y;
       }
       case Unary::kSoftsign:
-        return w_.div(x, w_.add(w_.unary("abs", x), n(x, 1)));
+        return w_.div(x, w_.add({w_.unary("abs", x), n(x, 1)}));
       case Unary::kLogSigmoid:
         return w_.unary("neg", softplus(w_.unary("neg", x)));
       default:
@@ -167,18 +167,18 @@ class CallFormula {
       case Unary::kExp2:
         return w_.unary("exp", w_.mul(x, n(x, std::log(2.0))));
       case Unary::kErfc:
-        return w_.sub(n(x, 1), w_.unary("erf", x));
+        return w_.sub({n(x, 1), w_.unary("erf", x)});
       case Unary::kRoundHalfAway:
         return rounded_half_away(w_, x);
       case Unary::kThresholdedRelu:
-        return w_.select(w_.compare("gt", x, n(x, a_.a)), x, n(x, a_.b));
+        return w_.select({w_.compare("gt", x, n(x, a_.a)), x, n(x, a_.b)});
       case Unary::kShrink:
-        return w_.add(w_.select(w_.compare("lt", x, n(x, -a_.a)), w_.add(x, n(x, a_.b)), n(x, 0)),
-                      w_.select(w_.compare("gt", x, n(x, a_.a)), w_.sub(x, n(x, a_.b)), n(x, 0)));
+        return w_.add({w_.select({w_.compare("lt", x, n(x, -a_.a)), w_.add(x, n(x, a_.b)), n(x, 0)}),
+                       w_.select({w_.compare("gt", x, n(x, a_.a)), w_.sub(x, n(x, a_.b)), n(x, 0)})});
       case Unary::kHardShrink:
-        return w_.select(w_.compare("le", w_.unary("abs", x), n(x, a_.a)), n(x, 0), x);
+        return w_.select({w_.compare("le", {w_.unary("abs", x), n(x, a_.a)}), n(x, 0), x});
       case Unary::kSoftShrink:
-        return w_.mul(w_.unary("sign", x), w_.unary("relu", w_.sub(w_.unary("abs", x), n(x, a_.a))));
+        return w_.mul({w_.unary("sign", x), w_.unary("relu", w_.sub({w_.unary("abs", x), n(x, a_.a)}))});
       case Unary::kTanhShrink:
         return w_.sub(x, w_.unary("tanh", x));
       case Unary::kLogit: {
@@ -192,7 +192,7 @@ class CallFormula {
         return w_.binary("logical_and", high, low);
       }
       case Unary::kIsFinite:
-        return w_.compare("lt", w_.unary("abs", x), n(x, inf));
+        return w_.compare("lt", {w_.unary("abs", x), n(x, inf)});
       default:
         return std::nullopt;
     }
@@ -292,7 +292,7 @@ std::optional<int> binary_value(CallWriter& w, const BinaryAttrs& a, int x, int 
       return w.mul(d, d);
     }
     case Binary::kPRelu:
-      return w.select(w.compare("lt", x, w.number_like(x, 0)), w.mul(x, y), x);
+      return w.select({w.compare("lt", x, w.number_like(x, 0)), w.mul(x, y), x});
     case Binary::kHypot: {
       const int xx = w.mul(x, x), yy = w.mul(y, y);
       return w.unary("sqrt", w.add(xx, yy));

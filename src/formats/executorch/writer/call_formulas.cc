@@ -72,7 +72,7 @@ int linear(CallWriter& w, int x, int weights, int bias) {
 }
 
 int rounded_half_away(CallWriter& w, int x) {
-  const int size = w.unary("floor", w.add(w.unary("abs", x), w.number_like(x, 0.5)));
+  const int size = w.unary("floor", w.add({w.unary("abs", x), w.number_like(x, 0.5)}));
   return w.mul(w.unary("sign", x), size);
 }
 

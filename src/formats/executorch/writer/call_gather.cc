@@ -27,7 +27,8 @@ int wrapped(CallWriter& w, int i, bool negative, int64_t extent, bool narrow = f
   const int given = w.in(i);
   const int x = narrow && w.dtype(given) == DType::kI32 ? given : w.cast(given, DType::kI64);
   if (!negative) return x;
-  return w.select(w.compare("lt", x, w.number_like(x, 0)), w.add(x, w.number_like(x, static_cast<double>(extent))), x);
+  return w.select(
+      {w.compare("lt", x, w.number_like(x, 0)), w.add(x, w.number_like(x, static_cast<double>(extent))), x});
 }
 
 }  // namespace
@@ -41,15 +42,15 @@ bool call_gather(CallWriter& w) {
   const bool rows = rank == 2 && axis == 0 && indices.rank() > 0;
   int at = wrapped(w, 1, a.negative, extent, rows);
   if (rows) {
-    const int no_padding = w.plan().integer(-1), no = w.plan().boolean(false);
-    return w.out(0, w.plan().call("aten::embedding", "out", {w.in(0), at, no_padding, no, no}, w.dtype(w.in(0)),
+    const int no_padding = w.plan().integer(-1), no = w.plan().boolean(false), table = w.in(0);
+    return w.out(0, w.plan().call("aten::embedding", "out", {table, at, no_padding, no, no}, w.dtype(table),
                                   w.out_type(0).shape));
   }
   at = w.plan().reshape(at, Shape{indices.elements()});
   Shape s = w.in_type(0).shape;
   s[static_cast<int>(axis)] = indices.elements();
-  const int dim = w.plan().integer(axis);
-  const int y = w.plan().call("aten::index_select", "out", {w.in(0), dim, at}, w.dtype(w.in(0)), s);
+  const int dim = w.plan().integer(axis), x = w.in(0);
+  const int y = w.plan().call("aten::index_select", "out", {x, dim, at}, w.dtype(x), s);
   return w.out(0, w.plan().reshape(y, w.out_type(0).shape));
 }
 
@@ -112,7 +113,7 @@ bool joined_scatter(CallWriter& w, const Joined& how, int at, int64_t axis) {
   places[d + 1] = x[d];
   std::vector<int64_t> steps(static_cast<size_t>(x[d]));
   std::iota(steps.begin(), steps.end(), 0);
-  const int hit = w.compare("eq", p.reshape(at, each), int64_constant(w, steps, places));
+  const int hit = w.compare("eq", {p.reshape(at, each), int64_constant(w, steps, places)});
   int y = joined_updates(w, how, hit, p.reshape(w.in(2), each), axis);
   for (int k = 0; k < x.rank(); ++k) y = bordered(w, y, k, 0, x[k] - w.shape(y)[k], how.neutral);
   return w.out(0, w.binary(how.call, w.in(0), y));
@@ -147,7 +148,7 @@ int row_numbers(CallWriter& w, int i, const Shape& shape, int from) {
   for (int k = count - 2; k >= 0; --k)
     strides[static_cast<size_t>(k)] = strides[static_cast<size_t>(k) + 1] * extents[static_cast<size_t>(k) + 1];
   const int extent = int64_constant(w, extents, Shape{count});
-  const int positive = w.select(w.compare("lt", at, w.number_like(at, 0)), w.add(at, extent), at);
+  const int positive = w.select({w.compare("lt", at, w.number_like(at, 0)), w.add(at, extent), at});
   const int offsets = w.mul(positive, int64_constant(w, strides, Shape{count}));
   int rows = w.reduce("sum", offsets, {tuples.rank() - 1}, false);
   if (from > 0) {
@@ -204,7 +205,7 @@ bool call_scatter_nd(CallWriter& w) {
       return false;
     std::vector<int64_t> steps(static_cast<size_t>(count));
     std::iota(steps.begin(), steps.end(), 0);
-    const int hit = w.compare("eq", p.reshape(rows, Shape{updated, 1, 1}), int64_constant(w, steps, Shape{count, 1}));
+    const int hit = w.compare("eq", {p.reshape(rows, Shape{updated, 1, 1}), int64_constant(w, steps, Shape{count, 1})});
     const int y = joined_updates(w, *how, hit, p.reshape(updates, Shape{updated, 1, table[1]}), 0);
     return w.out(0, p.reshape(w.binary(how->call, x, y), s));
   }
@@ -235,7 +236,7 @@ bool call_dynamic_update_slice(CallWriter& w) {
     set_int(rows, i, row);
   }
   PlanWriter& p = w.plan();
-  const int from_zero = w.binary("maximum", w.cast(w.in(2), DType::kI64), p.number(DType::kI64, 0));
+  const int from_zero = w.binary("maximum", {w.cast(w.in(2), DType::kI64), p.number(DType::kI64, 0)});
   const int start = w.binary("minimum", from_zero, p.constant(limits));
   const int first = w.reduce("sum", w.mul(start, p.constant(strides)), {0}, true);
   const int places = p.list({w.add(first, p.constant(rows))}, true), accumulate = p.boolean(false);
@@ -261,7 +262,7 @@ bool call_scatter_new(CallWriter& w) {
 bool call_embedding_lookup(CallWriter& w) {
   const ValueType& table = w.in_type(1);
   if (table.shape.rank() < 1 || (table.quant && !is_per_tensor(table.quant)) || w.out_type(0).quant) return false;
-  const int rows = look_up(w, w.in(1), w.cast(w.in(0), DType::kI64));
+  const int all = w.in(1), rows = look_up(w, all, w.cast(w.in(0), DType::kI64));
   const int real = table.quant ? w.dequantized(rows, table.quant, table.dtype) : rows;
   return w.out(0, w.plan().reshape(w.cast(real, w.out_type(0).dtype), w.out_type(0).shape));
 }
@@ -321,14 +322,14 @@ bool call_one_hot(CallWriter& w) {
   const int64_t axis = axis_of(a.axis, s.rank()), depth = s[static_cast<int>(axis)];
   int at = w.cast(w.in(0), DType::kI64);
   if (a.wrap_negative)
-    at = w.select(w.compare("lt", at, w.number_like(at, 0)), w.add(at, w.number_like(at, static_cast<double>(depth))),
-                  at);
+    at = w.select(
+        {w.compare("lt", at, w.number_like(at, 0)), w.add(at, w.number_like(at, static_cast<double>(depth))), at});
   Shape open = w.in_type(0).shape, counted = Shape::of_rank(s.rank(), 1);
   open.insert(static_cast<int>(axis), 1);
   counted[static_cast<int>(axis)] = depth;
   std::vector<int64_t> steps(static_cast<size_t>(depth));
   std::iota(steps.begin(), steps.end(), 0);
-  const int hit = w.compare("eq", w.plan().reshape(at, open), int64_constant(w, steps, counted));
+  const int hit = w.compare("eq", {w.plan().reshape(at, open), int64_constant(w, steps, counted)});
   int on = -1, off = -1;
   if (w.has(3)) {
     on = w.in(2);
@@ -337,7 +338,7 @@ bool call_one_hot(CallWriter& w) {
     off = sliced(w, w.in(2), 0, 0, 1, 1);
     on = sliced(w, w.in(2), 0, 1, 2, 1);
   }
-  return w.out(0, w.select(hit, w.plan().reshape(on, Shape{}), w.plan().reshape(off, Shape{})));
+  return w.out(0, w.select({hit, w.plan().reshape(on, Shape{}), w.plan().reshape(off, Shape{})}));
 }
 
 namespace {
@@ -415,7 +416,7 @@ bool call_reduce(CallWriter& w) {
       double n = 1;
       for (const int64_t d : *axes) n *= static_cast<double>(w.in_type(0).shape[static_cast<int>(d)]);
       const int d = w.sub(x, all("mean", x, true));
-      const int y = w.mul(all("sum", w.mul(d, d), keep), w.number_like(x, 1 / (n - a.correction)));
+      const int y = w.mul({all("sum", w.mul(d, d), keep), w.number_like(x, 1 / (n - a.correction))});
       return w.out(0, a.fn == Reduction::kStd ? w.unary("sqrt", y) : y);
     }
   }
@@ -443,7 +444,7 @@ namespace {
 int running(CallWriter& w, int x, int64_t axis, const char* name) {
   const int64_t n = w.shape(x)[static_cast<int>(axis)];
   for (int64_t reach = 1; reach < n; reach *= 2) {
-    const int later = w.binary(name, sliced(w, x, axis, reach, n), sliced(w, x, axis, 0, n - reach));
+    const int later = w.binary(name, {sliced(w, x, axis, reach, n), sliced(w, x, axis, 0, n - reach)});
     x = concatenated(w, {sliced(w, x, axis, 0, reach), later}, axis);
   }
   return x;

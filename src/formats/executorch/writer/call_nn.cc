@@ -395,14 +395,15 @@ bool call_attention(CallWriter& w) {
   const Shape qs = w.shape(query);
   const int64_t rows = qs[2], keys = w.shape(key)[2];
   const double scale = a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(qs[3]));
-  auto scores = product(w, w.mul(query, w.number_like(query, scale)), turned(w, key));
+  const int scaled = w.mul(query, w.number_like(query, scale));
+  auto scores = product(w, scaled, turned(w, key));
   if (!scores) return false;
   int s = *scores;
   if (a.softcap != 0)
-    s = w.mul(w.unary("tanh", w.mul(s, w.number_like(s, 1 / a.softcap))), w.number_like(s, a.softcap));
+    s = w.mul({w.unary("tanh", w.mul(s, w.number_like(s, 1 / a.softcap))), w.number_like(s, a.softcap)});
   if (w.has(3)) {
     int mask = w.in(3);
-    if (w.dtype(mask) == DType::kBool) mask = w.select(mask, w.number_like(s, 0), w.number_like(s, -1e30));
+    if (w.dtype(mask) == DType::kBool) mask = w.select({mask, w.number_like(s, 0), w.number_like(s, -1e30)});
     s = w.add(s, mask);
   }
   if (a.causal) {

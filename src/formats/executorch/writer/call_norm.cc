@@ -199,7 +199,7 @@ bool call_lrn(CallWriter& w) {
   const int wide = p.call("aten::constant_pad_nd", "out", {squares, widths, fill}, w.dtype(x), s);
   int sum = sliced(w, wide, axis, 0, channels, 1);
   for (int64_t k = 1; k < a.size; ++k) sum = w.add(sum, sliced(w, wide, axis, k, k + channels, 1));
-  const int base = w.add(w.mul(sum, w.number_like(x, a.alpha)), w.number_like(x, a.bias));
+  const int base = w.add({w.mul(sum, w.number_like(x, a.alpha)), w.number_like(x, a.bias)});
   return w.out(0, w.div(x, w.binary("pow", base, w.number_like(x, a.beta), "Tensor_Tensor_out")));
 }
 

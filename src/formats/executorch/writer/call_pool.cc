@@ -129,7 +129,7 @@ int pool_by_frames(CallWriter& w, const PoolAttrs& a, int x, const Window& windo
     else if (a.p == 1)
       x = w.unary("abs", x);
     else
-      x = w.binary("pow", w.unary("abs", x), w.number_like(x, a.p), "Tensor_Tensor_out");
+      x = w.binary("pow", {w.unary("abs", x), w.number_like(x, a.p)}, "Tensor_Tensor_out");
   }
   x = bordered(w, x, window, max ? -INFINITY : 0);
   const Shape image = w.shape(x);

@@ -113,9 +113,9 @@ RunTimeParams run_time_params(CallWriter& w, int x, const std::vector<int64_t>& 
   const int none = w.number_like(x, 0);
   const int low = w.binary("minimum", axes.empty() ? x : w.reduce("amin", x, axes, keep), none);
   const int high = w.binary("maximum", axes.empty() ? x : w.reduce("amax", x, axes, keep), none);
-  const int width = w.div(w.sub(high, low), w.number_like(x, limits.hi - limits.lo));
-  const int scale = w.select(w.compare("gt", width, none), width, w.number_like(x, 1));
-  const int zero = w.sub(w.number_like(low, limits.lo), w.div(low, scale));
+  const int width = w.div({w.sub(high, low), w.number_like(x, limits.hi - limits.lo)});
+  const int scale = w.select({w.compare("gt", width, none), width, w.number_like(x, 1)});
+  const int zero = w.sub({w.number_like(low, limits.lo), w.div(low, scale)});
   return {scale, w.unary("round", w.clamp(zero, limits.lo, limits.hi))};
 }
 
@@ -158,10 +158,10 @@ bool call_fake_quant(CallWriter& w) {
   const float low = (lowest - zero) * scale, high = (highest - zero) * scale;
   const int lo = w.plan().real(low), hi = w.plan().real(high);
   const int x = w.call("aten::clamp", {w.in(0), lo, hi});
-  const int steps = w.mul(w.sub(x, w.number_like(x, low)), w.number_like(x, 1.0f / scale));
+  const int steps = w.mul({w.sub(x, w.number_like(x, low)), w.number_like(x, 1.0f / scale)});
   // Steps are not negative: halves away from 0 are halves up.
   const int whole = w.unary("floor", w.add(steps, w.number_like(x, 0.5)));
-  return w.out(0, w.add(w.mul(whole, w.number_like(x, scale)), w.number_like(x, low)));
+  return w.out(0, w.add({w.mul(whole, w.number_like(x, scale)), w.number_like(x, low)}));
 }
 
 /// Products of integers as products of float32, or of float64 where sums of float32 are not exact.

@@ -20,7 +20,7 @@ int gate_value(CallWriter& w, const RecurrentGate& gate, int x) {
   const auto function = [&](Unary fn, double a = 0, double b = 0) { return *unary_value(w, UnaryAttrs(fn, a, b), x); };
   switch (gate.fn) {
     case Fn::kAffine:
-      return w.add(w.mul(x, w.number_like(x, gate.alpha)), w.number_like(x, gate.beta));
+      return w.add({w.mul(x, w.number_like(x, gate.alpha)), w.number_like(x, gate.beta)});
     case Fn::kElu:
       return function(Unary::kElu, gate.alpha, 1);
     case Fn::kHardSigmoid:
@@ -30,7 +30,7 @@ int gate_value(CallWriter& w, const RecurrentGate& gate, int x) {
     case Fn::kRelu:
       return w.unary("relu", x);
     case Fn::kScaledTanh:
-      return w.mul(w.unary("tanh", w.mul(x, w.number_like(x, gate.beta))), w.number_like(x, gate.alpha));
+      return w.mul({w.unary("tanh", w.mul(x, w.number_like(x, gate.beta))), w.number_like(x, gate.alpha)});
     case Fn::kSigmoid:
       return w.unary("sigmoid", x);
     case Fn::kSoftplus:
@@ -91,12 +91,12 @@ class OnnxCell {
     const auto bias = [&](int64_t from, int64_t to) {
       return biased ? sliced(w_, recurrent_bias_, 0, from, to, 1) : w_.plan().null();
     };
-    const int zr = w_.add(sliced(w_, x, 1, 0, 2 * hidden_, 1), linear(w_, h, both, bias(0, 2 * hidden_)));
+    const int zr = w_.add({sliced(w_, x, 1, 0, 2 * hidden_, 1), linear(w_, h, both, bias(0, 2 * hidden_))});
     const int z = gate(0, columns(zr, 0)), r = gate(0, columns(zr, 1));
     const int own = bias(2 * hidden_, 3 * hidden_);
     const int seen = a_.linear_before_reset ? w_.mul(r, linear(w_, h, last, own)) : linear(w_, w_.mul(r, h), last, own);
     const int n = gate(1, w_.add(columns(x, 2), seen));
-    h = w_.add(w_.mul(rest(z), n), w_.mul(z, h));
+    h = w_.add({w_.mul(rest(z), n), w_.mul(z, h)});
   }
 
   void lstm(int sum, int& h, int& c) {
@@ -105,8 +105,8 @@ class OnnxCell {
     };
     const int in = gate(0, sees(columns(sum, 0), 0));
     const int forget = a_.input_forget ? rest(in) : gate(0, sees(columns(sum, 2), 2));
-    c = w_.add(w_.mul(forget, c), w_.mul(in, gate(1, columns(sum, 3))));
-    h = w_.mul(gate(0, sees(columns(sum, 1), 1)), gate_value(w_, gates_[2], c));
+    c = w_.add({w_.mul(forget, c), w_.mul(in, gate(1, columns(sum, 3)))});
+    h = w_.mul({gate(0, sees(columns(sum, 1), 1)), gate_value(w_, gates_[2], c)});
   }
 
   CallWriter& w_;

@@ -58,16 +58,16 @@ class RegionPool {
     return p_.constant(
         Tensor::from<float>(DType::kF32, Shape{1, static_cast<int64_t>(v.size())}, std::span<const float>(v)));
   }
-  int both(int a, int b) { return w_.binary("logical_and", a, b); }
+  int both(formats::Operands2 x) { return w_.binary("logical_and", x); }
   int within(int x, double lo, double hi) {
-    return both(w_.compare("ge", x, w_.number_like(x, lo)), w_.compare("le", x, w_.number_like(x, hi)));
+    return both({w_.compare("ge", x, w_.number_like(x, lo)), w_.compare("le", x, w_.number_like(x, hi))});
   }
 
   /// RoiAlign's samples of one side, which goes from column `first` of the boxes to column `last`.
   Samples samples(int64_t first, int64_t last, int64_t bins, int64_t size) {
     const double offset = a_.half_pixel ? 0.5 : 0;
     const auto edge = [&](int64_t k) {
-      const int scaled = w_.mul(column(k), w_.number_like(boxes_, a_.scale));
+      const int scaled = w_.mul({column(k), w_.number_like(boxes_, a_.scale)});
       return offset == 0 ? scaled : w_.sub(scaled, w_.number_like(scaled, offset));
     };
     const int begin = edge(first);
@@ -87,11 +87,11 @@ class RegionPool {
     int place = numbers(places), count = number(s.count, bin);
     if (a_.sampling_ratio <= 0) {
       const int none = number(0, bin);
-      s.number = w_.select(w_.compare("gt", bin, none), w_.unary("ceil", bin), none);
+      s.number = w_.select({w_.compare("gt", bin, none), w_.unary("ceil", bin), none});
       count = w_.binary("maximum", s.number, number(1, bin));
       s.missed = w_.compare("gt", s.number, number(s.count, bin));
       // Of more samples, those in front of the image are passed over.
-      const int step = w_.binary("maximum", w_.div(bin, count), w_.number_like(bin, 0.5));
+      const int step = w_.binary("maximum", {w_.div(bin, count), w_.number_like(bin, 0.5)});
       const int ahead = w_.div(w_.sub(w_.number_like(start, -1.5), start), step);
       const int skipped = w_.binary("maximum", w_.unary("floor", ahead), none);
       place = w_.add(w_.select(s.missed, skipped, none), place);
@@ -108,7 +108,7 @@ class RegionPool {
     const int part = w_.sub(place, low), share = w_.cast(inside, DType::kF32);
     Neighbours n;
     n.low = w_.cast(low, DType::kI64);
-    n.high = w_.binary("minimum", w_.add(n.low, number(1, n.low)), number(size - 1, n.low));
+    n.high = w_.binary("minimum", {w_.add(n.low, number(1, n.low)), number(size - 1, n.low)});
     n.low_weight = w_.mul(w_.sub(number(1, part), part), share);
     n.high_weight = w_.mul(part, share);
     return n;
@@ -118,8 +118,8 @@ class RegionPool {
   int pixels(int rows, int columns) {
     const int64_t plane = image_[2] * image_[3];
     const int base = p_.reshape(w_.mul(batch_, number(plane, batch_)), Shape{regions_, 1, 1});
-    const int row = w_.mul(p_.reshape(rows, Shape{regions_, w_.shape(rows)[1], 1}), number(image_[3], rows));
-    const int at = w_.add(w_.add(base, row), p_.reshape(columns, Shape{regions_, 1, w_.shape(columns)[1]}));
+    const int row = w_.mul({p_.reshape(rows, Shape{regions_, w_.shape(rows)[1], 1}), number(image_[3], rows)});
+    const int at = w_.add({w_.add(base, row), p_.reshape(columns, Shape{regions_, 1, w_.shape(columns)[1]})});
     return look_up(w_, table(), at);
   }
   int table() {
@@ -137,8 +137,8 @@ class RegionPool {
     std::vector<int> out;
     for (const bool lower : {false, true})
       for (const bool right : {false, true}) {
-        const int weight = w_.mul(spread_rows(lower ? y.high_weight : y.low_weight),
-                                  spread_columns(right ? x.high_weight : x.low_weight));
+        const int weight = w_.mul(
+            {spread_rows(lower ? y.high_weight : y.low_weight), spread_columns(right ? x.high_weight : x.low_weight)});
         out.push_back(w_.mul(weight, pixels(lower ? y.high : y.low, right ? x.high : x.low)));
       }
     return out;
@@ -154,11 +154,10 @@ class RegionPool {
     const int64_t each = std::max<int64_t>(1, regions_ * image_[1]), ny = most(image_[2]), nx = most(image_[3]);
     if (ny > kMost / height_ || nx > kMost / width_ || height_ * ny > kMost / (width_ * nx) / each) return std::nullopt;
     const Samples y = samples(1, 3, height_, image_[2]), x = samples(0, 2, width_, image_[3]);
-    const std::vector<int> parts =
-        weighted(neighbours(y.at, image_[2], y.inside), neighbours(x.at, image_[3], x.inside));
-    int v = folded(a_.max ? "maximum" : nullptr, parts);
+    const auto rows = neighbours(y.at, image_[2], y.inside), columns = neighbours(x.at, image_[3], x.inside);
+    int v = folded(a_.max ? "maximum" : nullptr, weighted(rows, columns));
     if (y.live >= 0) {
-      const int live = both(spread_rows(y.live), spread_columns(x.live));
+      const int live = both({spread_rows(y.live), spread_columns(x.live)});
       v = w_.select(live, v, w_.number_like(v, a_.max ? -kInfinity : 0));
     }
     v = p_.reshape(v, Shape{regions_, height_, y.count, width_, x.count, image_[1]});
@@ -178,10 +177,10 @@ class RegionPool {
     if (regions_ * height_ * width_ > kMost / std::max<int64_t>(image_[1], 1)) return std::nullopt;
     const auto places = [&](int64_t first, int64_t last, int64_t n, int64_t size) {
       const int end = number(size - 1, boxes_), low = w_.mul(column(first), end), high = w_.mul(column(last), end);
-      if (n == 1) return w_.mul(w_.mul(w_.add(column(first), column(last)), w_.number_like(boxes_, 0.5)), end);
+      if (n == 1) return w_.mul(w_.mul({w_.add({column(first), column(last)}), w_.number_like(boxes_, 0.5)}), end);
       std::vector<float> steps;
       for (int64_t i = 0; i < n; ++i) steps.push_back(static_cast<float>(i));
-      return w_.add(low, w_.mul(numbers(steps), w_.div(w_.sub(high, low), number(n - 1, low))));
+      return w_.add(low, w_.mul({numbers(steps), w_.div({w_.sub(high, low), number(n - 1, low)})}));
     };
     const int y = places(0, 2, height_, image_[2]), x = places(1, 3, width_, image_[3]);
     const int in_y = within(y, 0, static_cast<double>(image_[2] - 1));
@@ -191,18 +190,20 @@ class RegionPool {
       const auto pixel = [&](int at, int64_t size) {
         return w_.cast(rounded_half_away(w_, w_.clamp(at, 0, static_cast<double>(size - 1))), DType::kI64);
       };
-      v = pixels(pixel(y, image_[2]), pixel(x, image_[3]));
+      const int row = pixel(y, image_[2]);
+      v = pixels(row, pixel(x, image_[3]));
     } else {
-      v = folded(nullptr, weighted(neighbours(y, image_[2], in_y), neighbours(x, image_[3], in_x)));
+      const auto rows = neighbours(y, image_[2], in_y), columns = neighbours(x, image_[3], in_x);
+      v = folded(nullptr, weighted(rows, columns));
     }
-    const int inside = both(spread_rows(in_y), spread_columns(in_x));
+    const int inside = both({spread_rows(in_y), spread_columns(in_x)});
     return channels_in_front(w_.select(inside, v, w_.number_like(v, a_.extrapolation)));
   }
 
   /// First and last pixel of each bin of one side, float [regions, bins, 1], the last one not in it.
   std::pair<int, int> bin_edges(int64_t first, int64_t last, int64_t bins, int64_t size) {
     const auto pixel = [&](int64_t k) {
-      return rounded_half_away(w_, w_.mul(column(k), w_.number_like(boxes_, a_.scale)));
+      return rounded_half_away(w_, w_.mul({column(k), w_.number_like(boxes_, a_.scale)}));
     };
     const int begin = pixel(first), one = number(1, begin);
     const int extent = w_.binary("maximum", w_.add(w_.sub(pixel(last), begin), one), one);
@@ -228,7 +229,7 @@ class RegionPool {
       std::vector<float> places;
       for (int64_t i = 0; i < size; ++i) places.push_back(static_cast<float>(i));
       const int at = p_.reshape(numbers(places), Shape{1, 1, size});
-      return p_.reshape(both(w_.compare("ge", at, edges.first), w_.compare("lt", at, edges.second)), to);
+      return p_.reshape(both({w_.compare("ge", at, edges.first), w_.compare("lt", at, edges.second)}), to);
     };
     int v =
         p_.reshape(look_up(w_, w_.cast(w_.real(0), DType::kF32), batch_), Shape{regions_, 1, channels, rows, columns});
@@ -240,7 +241,7 @@ class RegionPool {
     const auto some = [&](const std::pair<int, int>& edges, const Shape& to) {
       return p_.reshape(w_.compare("lt", edges.first, edges.second), to);
     };
-    const int any = both(some(y, Shape{regions_, 1, height_, 1}), some(x, Shape{regions_, 1, 1, width_}));
+    const int any = both({some(y, Shape{regions_, 1, height_, 1}), some(x, Shape{regions_, 1, 1, width_})});
     return w_.select(any, v, w_.number_like(v, 0));
   }
 

@@ -147,7 +147,7 @@ class TfLstmCell {
     } else {
       in = w_.sub(w_.number_like(*forget, 1), *forget);
     }
-    c = clamped(w_, w_.add(w_.mul(*forget, c), w_.mul(in, *update)), a_.cell_clip);
+    c = clamped(w_, w_.add({w_.mul(*forget, c), w_.mul(in, *update)}), a_.cell_clip);
     const auto out = at(kOutput, sigmoid), shown = w_.activated(c, a_.act);
     if (!out || !shown) return false;
     h = w_.mul(*out, *shown);
@@ -189,16 +189,16 @@ bool tf_outputs(CallWriter& w, int forward, int backward, bool merge) {
 }
 
 bool tf_basic_lstm(CallWriter& w) {
-  const int list = w.plan().list({w.in(0), w.in(1)});
+  const int x = w.in(0), list = w.plan().list({x, w.in(1)});
   Shape s = w.in_type(0).shape;
   s[1] += w.in_type(1).shape[1];
-  const int row = w.plan().call("aten::cat", "out", {list, w.plan().integer(1)}, w.dtype(w.in(0)), s);
-  const int gates = linear(w, row, w.in(2), w.in(3));
+  const int row = w.plan().call("aten::cat", "out", {list, w.plan().integer(1)}, w.dtype(x), s);
+  const int weights = w.in(2), gates = linear(w, row, weights, w.in(3));
   const int64_t n = w.in_type(1).shape[1];
   const auto gate = [&](const char* fn, int64_t g) { return w.unary(fn, sliced(w, gates, 1, g * n, (g + 1) * n)); };
-  const int kept = w.mul(gate("sigmoid", 2), w.in(4));
-  const int c = w.add(w.mul(gate("sigmoid", 0), gate("tanh", 1)), kept);
-  const int h = w.mul(gate("sigmoid", 3), w.unary("tanh", c));
+  const int kept = w.mul({gate("sigmoid", 2), w.in(4)});
+  const int c = w.add(w.mul({gate("sigmoid", 0), gate("tanh", 1)}), kept);
+  const int h = w.mul({gate("sigmoid", 3), w.unary("tanh", c)});
   return w.out(0, h) && (!w.wants(1) || w.out(1, c)) && (!w.wants(2) || w.out(2, row)) &&
          (!w.wants(3) || w.out(3, gates));
 }
@@ -246,7 +246,7 @@ bool call_tf_rnn(CallWriter& w) {
     for (int64_t k = 0; k < steps * rounds; ++k) {
       const int64_t s = k % steps, t = backward ? steps - 1 - s : s;
       const auto next =
-          w.activated(w.add(entry(w, projected, t), operands.product(h, first + 1, w.plan().null())), a.act);
+          w.activated(w.add({entry(w, projected, t), operands.product(h, first + 1, w.plan().null())}), a.act);
       if (!next) return std::nullopt;
       all[static_cast<size_t>(t)] = h = *next;
     }
@@ -273,7 +273,7 @@ bool call_tf_svdf(CallWriter& w) {
   TfOperands operands(w, a.asymmetric_inputs);
   const int64_t batch = w.in_type(0).shape[0], filters = w.in_type(1).shape[0], memory = w.in_type(2).shape[1];
   if (memory < 1 || a.rank < 1 || filters % a.rank != 0) return false;
-  const int newest = p.reshape(operands.product(w.in(0), 1, p.null()), Shape{batch, filters, 1});
+  const int x = w.in(0), newest = p.reshape(operands.product(x, 1, p.null()), Shape{batch, filters, 1});
   const int old = p.reshape(operands.real(4), Shape{batch, filters, memory});
   const int state = memory == 1 ? newest : concatenated(w, {sliced(w, old, 2, 1, memory), newest}, 2);
   const int by_filter = w.reduce("sum", w.mul(state, operands.real(2)), {2}, false);

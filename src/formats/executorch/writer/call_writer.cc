@@ -251,7 +251,7 @@ std::optional<int> CallWriter::activated(int x, const Activation& act) {
     case ActKind::kLeakyRelu:
       return call("aten::leaky_relu", {x, p_.real(act.a)});
     case ActKind::kHardSigmoid: {
-      const int line = add(mul(x, number_like(x, act.a)), number_like(x, act.b));
+      const int line = add({mul(x, number_like(x, act.a)), number_like(x, act.b)});
       return clamp(line, 0, 1);
     }
     case ActKind::kSignBit:

@@ -63,6 +63,15 @@ class CallWriter : public formats::WrittenNode {
   int div(int a, int b) { return binary("div", a, b); }
   int compare(std::string_view name, int a, int b);
   int select(int condition, int a, int b);
+  int binary(std::string_view name, formats::Operands2 x, std::string_view overload = "out") {
+    return binary(name, x.a, x.b, overload);
+  }
+  int add(formats::Operands2 x) { return add(x.a, x.b); }
+  int sub(formats::Operands2 x) { return sub(x.a, x.b); }
+  int mul(formats::Operands2 x) { return mul(x.a, x.b); }
+  int div(formats::Operands2 x) { return div(x.a, x.b); }
+  int compare(std::string_view name, formats::Operands2 x) { return compare(name, x.a, x.b); }
+  int select(formats::Operands3 x) { return select(x.a, x.b, x.c); }
   int clamp(int x, double lo, double hi);
   int number_like(int value, double v);  ///< a scalar constant of the value's element type
   int cast(int x, DType to);

@@ -16,14 +16,15 @@ typename Ops::Value fake_quantized_rows(Ops& ops, typename Ops::Value x, bool as
   if (!asymmetric) {
     const Value range = ops.highest(ops.abs(x));
     const Value steps = ops.rounded(ops.mul(x, ops.div(top, positive_or_one(range))));
-    return ops.mul(ops.clamp(steps, -127, 127), ops.div(range, top));
+    const Value levels = ops.clamp(steps, -127, 127);
+    return ops.mul(levels, ops.div(range, top));
   }
   const Value low = ops.min(ops.lowest(x), none), high = ops.max(ops.highest(x), none);
-  const Value scale = positive_or_one(ops.div(ops.sub(high, low), ops.number(255)));
+  const Value width = ops.sub(high, low), scale = positive_or_one(ops.div(width, ops.number(255)));
   const Value below = ops.div(low, scale), above = ops.div(high, scale);
   // The zero point follows from the end of the range that loses less.
-  const Value from_low = ops.less(ops.add(ops.abs(below), one), ops.abs(above));
-  const Value exact = ops.select(from_low, ops.sub(ops.number(-128), below), ops.sub(top, above));
+  const Value at_low = ops.add(ops.abs(below), one), from_low = ops.less(at_low, ops.abs(above));
+  const Value by_low = ops.sub(ops.number(-128), below), exact = ops.select(from_low, by_low, ops.sub(top, above));
   const Value zero = ops.rounded(ops.clamp(exact, -128, 127));
   const Value steps = ops.add(ops.rounded(ops.mul(x, ops.div(one, scale))), zero);
   return ops.mul(ops.sub(ops.clamp(steps, -128, 127), zero), scale);

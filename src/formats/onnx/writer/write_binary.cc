@@ -57,11 +57,11 @@ class BinaryForm {
     const bool boolean = dtype_ == DType::kBool;
     switch (fn) {
       case Binary::kLogicalAnd:
-        return op("And", truth(a_), truth(b_));
+        return n_.op("And", {truth(a_), truth(b_)});
       case Binary::kLogicalOr:
-        return op("Or", truth(a_), truth(b_));
+        return n_.op("Or", {truth(a_), truth(b_)});
       case Binary::kLogicalXor:
-        return op("Xor", truth(a_), truth(b_));
+        return n_.op("Xor", {truth(a_), truth(b_)});
       case Binary::kBitAnd:
         return op(boolean ? "And" : "BitwiseAnd", a_, b_);
       case Binary::kBitOr:
@@ -89,7 +89,7 @@ class BinaryForm {
       return bit_shift("RIGHT");
     if (fn != Binary::kShiftRight) return kNoName;
     // Arithmetic: the division by a power of two, rounded down.
-    const Name power = n_.cast(op("Pow", n_.scalar(DType::kF64, 2), n_.cast(b_, DType::kF64)), dtype_);
+    const Name power = n_.cast(n_.op("Pow", {n_.scalar(DType::kF64, 2), n_.cast(b_, DType::kF64)}), dtype_);
     return op("Div", op("Sub", a_, op("Mod", a_, power)), power);
   }
 
@@ -103,7 +103,7 @@ class BinaryForm {
         return op("Mul", d, d);
       }
       case Binary::kPRelu:
-        return where(op("Less", a_, s(0)), op("Mul", a_, b_), a_);
+        return n_.op("Where", {op("Less", a_, s(0)), op("Mul", a_, b_), a_});
       default:
         return kNoName;
     }
@@ -126,17 +126,18 @@ class BinaryForm {
   /// The remainder with the sign of the divisor.
   Name floor_mod() {
     const Name m = n_.op("Mod", {a_, b_}, {{"fmod", true}});
-    const Name differs = op("Xor", op("Less", m, s(0)), op("Less", b_, s(0)));
+    const Name differs = n_.op("Xor", {op("Less", m, s(0)), op("Less", b_, s(0))});
     const Name some = n_.op("Not", {op("Equal", m, s(0))});
-    return where(op("And", differs, some), op("Add", m, b_), m);
+    return n_.op("Where", {op("And", differs, some), op("Add", m, b_), m});
   }
 
   Name atan2() {
     const double pi = std::numbers::pi;
     const Name zero = s(0), r = n_.op("Atan", {op("Div", a_, b_)});
-    const Name left = where(op("GreaterOrEqual", a_, zero), op("Add", r, s(pi)), op("Sub", r, s(pi)));
-    const Name middle = where(op("Greater", a_, zero), s(pi / 2), where(op("Less", a_, zero), s(-pi / 2), zero));
-    return where(op("Greater", b_, zero), r, where(op("Less", b_, zero), left, middle));
+    const Name left = n_.op("Where", {op("GreaterOrEqual", a_, zero), op("Add", r, s(pi)), op("Sub", r, s(pi))});
+    const Name middle =
+        n_.op("Where", {op("Greater", a_, zero), s(pi / 2), n_.op("Where", {op("Less", a_, zero), s(-pi / 2), zero})});
+    return n_.op("Where", {op("Greater", b_, zero), r, where(op("Less", b_, zero), left, middle)});
   }
 
   Name reals(Binary fn) {
@@ -147,17 +148,17 @@ class BinaryForm {
         return n_.op("Round", {op("Div", op("Sub", a_, floor_mod()), b_)});
       case Binary::kTruncDiv: {
         const Name q = op("Div", a_, b_);
-        return op("Mul", n_.op("Sign", {q}), n_.op("Floor", {n_.op("Abs", {q})}));
+        return n_.op("Mul", {n_.op("Sign", {q}), n_.op("Floor", {n_.op("Abs", {q})})});
       }
       case Binary::kMod:
         return floor_mod();
       case Binary::kAtan2:
         return atan2();
       case Binary::kHypot:
-        return n_.op("Sqrt", {op("Add", op("Mul", a_, a_), op("Mul", b_, b_))});
+        return n_.op("Sqrt", {n_.op("Add", {op("Mul", a_, a_), op("Mul", b_, b_)})});
       case Binary::kCopySign: {
         const Name magnitude = n_.op("Abs", {a_});
-        return where(op("Less", b_, s(0)), n_.op("Neg", {magnitude}), magnitude);
+        return n_.op("Where", {op("Less", b_, s(0)), n_.op("Neg", {magnitude}), magnitude});
       }
       default:
         return numbers(fn);

@@ -76,7 +76,7 @@ class Postprocess {
     const Name values = op("GatherND", {of_class, rows});
     const Name count = op("Min", {i64(a_.max_detections), length(rows)});
     const auto best = n_.ops("TopK", {values, count}, 2, {{"axis", int64_t{0}}});
-    const Name boxes = gathered(n_.squeeze(boxes_, {0}), gathered(column(rows, 2), best[1]));
+    const Name all = n_.squeeze(boxes_, {0}), boxes = gathered(all, gathered(column(rows, 2), best[1]));
     bind(boxes, gathered(column(rows, 1), best[1]), best[0], count);
   }
 
@@ -92,7 +92,8 @@ class Postprocess {
     const auto filled = [&](Name x) { return none > 0 ? op("Pad", {x, n_.i64({0, 0, 0, none})}) : x; };
     if (none > 0) boxes = op("Pad", {boxes, n_.i64({0, 0, 0, 0, none, 0})});
     const auto flat = [&](Name x) { return n_.reshape(filled(x), {-1}); };
-    bind(n_.reshape(boxes, {-1, 4}), flat(own[1]), flat(own[0]), length(places));
+    const Name corners = n_.reshape(boxes, {-1, 4}), labels = flat(own[1]), values = flat(own[0]);
+    bind(corners, labels, values, length(places));
   }
 
   /// Results [slots] with zeros behind those that were found.

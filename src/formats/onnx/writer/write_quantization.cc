@@ -115,8 +115,8 @@ class DynamicParameters {
     Name x = n_.in(0);
     if (n_.dtype(0) != DType::kF32) x = n_.cast(x, DType::kF32);
     const std::vector<int64_t> axes = a_.per_row ? std::vector<int64_t>{-1} : all_axes();
-    const Name low = op("Min", n_.reduce("ReduceMin", x, axes, a_.per_row), s(0));
-    const Name high = op("Max", n_.reduce("ReduceMax", x, axes, a_.per_row), s(0));
+    const Name low = n_.op("Min", {n_.reduce("ReduceMin", x, axes, a_.per_row), s(0)});
+    const Name high = n_.op("Max", {n_.reduce("ReduceMax", x, axes, a_.per_row), s(0)});
     if (a_.symmetric)
       symmetric(low, high);
     else if (a_.xnnpack_rule)
@@ -144,19 +144,19 @@ class DynamicParameters {
     return n_.op("Where", {op("Greater", scale, s(0)), scale, s(1)});
   }
   void symmetric(Name low, Name high) {
-    scale_ = positive(op("Div", op("Max", n_.op("Neg", {low}), high), s(hi_)));
+    scale_ = positive(n_.op("Div", {op("Max", n_.op("Neg", {low}), high), s(hi_)}));
     zero_ = op("Mul", scale_, s(0));
   }
   void asymmetric(Name low, Name high) {
-    scale_ = positive(op("Div", op("Sub", high, low), s(hi_ - lo_)));
-    zero_ = n_.op("Round", {n_.clip(op("Sub", s(lo_), op("Div", low, scale_)), DType::kF32, lo_, hi_)});
+    scale_ = positive(n_.op("Div", {op("Sub", high, low), s(hi_ - lo_)}));
+    zero_ = n_.op("Round", {n_.clip(n_.op("Sub", {s(lo_), op("Div", low, scale_)}), DType::kF32, lo_, hi_)});
   }
   void balanced(Name low, Name high) {
     const Name range = op("Sub", high, low);
     Name inverse = n_.op("Where", {op("Equal", range, s(0)), s(1), op("Div", s(hi_ - lo_), range)});
     if (a_.eps > 0) inverse = op("Min", inverse, s(1 / a_.eps));
     scale_ = n_.op("Reciprocal", {inverse});
-    const Name steps = n_.op("Round", {op("Min", op("Mul", n_.op("Neg", {low}), inverse), s(hi_ - lo_))});
+    const Name steps = n_.op("Round", {n_.op("Min", {op("Mul", n_.op("Neg", {low}), inverse), s(hi_ - lo_)})});
     zero_ = op("Add", steps, s(lo_));
   }
 

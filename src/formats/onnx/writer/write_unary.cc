@@ -98,17 +98,17 @@ class UnaryForm {
       case Unary::kSquare:
         return op("Mul", x_, x_);
       case Unary::kExpm1:
-        return op("Sub", op("Exp", x_), s(1));
+        return n_.op("Sub", {op("Exp", x_), s(1)});
       case Unary::kExp2:
         return op("Pow", s(2), x_);
       case Unary::kLog1p:
         return op("Log", op("Add", x_, s(1)));
       case Unary::kLog2:
-        return op("Mul", op("Log", x_), s(1 / std::numbers::ln2));
+        return n_.op("Mul", {op("Log", x_), s(1 / std::numbers::ln2)});
       case Unary::kLog10:
-        return op("Mul", op("Log", x_), s(1 / std::numbers::ln10));
+        return n_.op("Mul", {op("Log", x_), s(1 / std::numbers::ln10)});
       case Unary::kErfc:
-        return op("Sub", s(1), op("Erf", x_));
+        return n_.op("Sub", {s(1), op("Erf", x_)});
       case Unary::kLogit: {
         Name x = x_;
         if (a_.a >= 0) x = n_.clip(x, dtype_, a_.a, 1 - a_.a);
@@ -122,7 +122,7 @@ class UnaryForm {
   Name gelu() {
     if (n_.model().need_opset(20)) return op("Gelu", x_);
     const Name half = op("Mul", x_, s(0.5));
-    return op("Mul", half, op("Add", op("Erf", op("Mul", x_, s(std::numbers::sqrt2 / 2))), s(1)));
+    return op("Mul", half, n_.op("Add", {op("Erf", op("Mul", x_, s(std::numbers::sqrt2 / 2))), s(1)}));
   }
 
   Name gelu_tanh() {
@@ -130,7 +130,7 @@ class UnaryForm {
     const Name cube = op("Mul", op("Mul", x_, x_), x_);
     const Name inner = op("Add", x_, op("Mul", cube, s(0.044715)));
     const Name t = op("Tanh", op("Mul", inner, s(std::sqrt(2 / std::numbers::pi))));
-    return op("Mul", op("Mul", x_, s(0.5)), op("Add", t, s(1)));
+    return n_.op("Mul", {op("Mul", x_, s(0.5)), op("Add", t, s(1))});
   }
 
   Name softplus() {
@@ -166,7 +166,7 @@ class UnaryForm {
         return op("Sub", x_, op("Tanh", x_));
       case Unary::kElu: {
         const double outer = or_one(a_.b) * a_.a;
-        const Name low = op("Mul", op("Sub", op("Exp", op("Mul", x_, s(or_one(a_.c)))), s(1)), s(outer));
+        const Name low = n_.op("Mul", {n_.op("Sub", {op("Exp", op("Mul", x_, s(or_one(a_.c)))), s(1)}), s(outer)});
         return n_.op("Where", {op("LessOrEqual", x_, s(0)), low, op("Mul", x_, s(or_one(a_.b)))});
       }
       default:
@@ -183,11 +183,11 @@ class UnaryForm {
       case Unary::kRoundHalfAway:
         return round_half_away(n_, x_, dtype_);
       case Unary::kTrunc:
-        return op("Mul", op("Sign", x_), op("Floor", op("Abs", x_)));
+        return n_.op("Mul", {op("Sign", x_), op("Floor", op("Abs", x_))});
       case Unary::kNot:
         return dtype_ == DType::kBool ? op("Not", x_) : op("Equal", x_, s(0));
       case Unary::kIsFinite:
-        return op("Not", op("Or", op("IsNaN", x_), op("IsInf", x_)));
+        return op("Not", n_.op("Or", {op("IsNaN", x_), op("IsInf", x_)}));
       default:
         return kNoName;
     }

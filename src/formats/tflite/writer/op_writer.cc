@@ -117,7 +117,7 @@ int OpWriter::in_i32(int i) {
   }
   int x = in(i);
   if (file_dtype(x) == DType::kI64 && !s_.at(x).contents)
-    x = binary(Code::MINIMUM, binary(Code::MAXIMUM, x, number_like(x, INT32_MIN)), number_like(x, INT32_MAX));
+    x = binary(Code::MINIMUM, {binary(Code::MAXIMUM, x, number_like(x, INT32_MIN)), number_like(x, INT32_MAX)});
   return s_.cast(x, DType::kI32);
 }
 
@@ -205,7 +205,7 @@ int dims_of(SubgraphWriter& s, int x) {
 int spread(OpWriter& w, int values, int axes, int rank, int64_t fill) {
   SubgraphWriter& s = w.subgraph();
   const int from_end =
-      w.select(w.compare(OpWriter::Code::LESS, axes, s.i32_scalar(0)), w.add(axes, s.i32_scalar(rank)), axes);
+      w.select({w.compare(OpWriter::Code::LESS, axes, s.i32_scalar(0)), w.add(axes, s.i32_scalar(rank)), axes});
   if (fill != 0) values = w.sub(values, s.i32_scalar(fill));
   const int all = s.add(OpWriter::Code::SCATTER_ND, {s.reshape(from_end, {-1, 1}), values, s.i32({rank})}, DType::kI32);
   return fill != 0 ? w.add(all, s.i32_scalar(fill)) : all;
@@ -277,8 +277,8 @@ std::optional<int> OpWriter::activated(int x, const Activation& act) {
     }
     case ActKind::kHardSigmoid: {
       if (from.quant) return std::nullopt;
-      const int line = add(mul(x, number_like(x, act.a)), number_like(x, act.b));
-      return binary(Code::MINIMUM, binary(Code::MAXIMUM, line, number_like(x, 0)), number_like(x, 1));
+      const int line = add({mul(x, number_like(x, act.a)), number_like(x, act.b)});
+      return binary(Code::MINIMUM, {binary(Code::MAXIMUM, line, number_like(x, 0)), number_like(x, 1)});
     }
     default:
       return std::nullopt;

@@ -53,6 +53,13 @@ class OpWriter : public formats::WrittenNode {
   int binary(Code code, int a, int b) { return call(code, {a, b}); }
   int compare(Code code, int a, int b) { return s_.add(code, {a, b}, DType::kBool); }
   int select(int condition, int a, int b) { return s_.add(Code::SELECT_V2, {condition, a, b}, file_dtype(a)); }
+  int add(formats::Operands2 x) { return add(x.a, x.b); }
+  int sub(formats::Operands2 x) { return sub(x.a, x.b); }
+  int mul(formats::Operands2 x) { return mul(x.a, x.b); }
+  int div(formats::Operands2 x) { return div(x.a, x.b); }
+  int binary(Code code, formats::Operands2 x) { return binary(code, x.a, x.b); }
+  int compare(Code code, formats::Operands2 x) { return compare(code, x.a, x.b); }
+  int select(formats::Operands3 x) { return select(x.a, x.b, x.c); }
   int number_like(int tensor, double v);  ///< a scalar of the tensor's element type
   int reduce(Code code, int x, Int64List axes, bool keep_dims);
   /// The activation applied to x, which may be quantized: `code` of no fused activation. Nothing if TFLite lacks it.

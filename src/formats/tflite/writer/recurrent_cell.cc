@@ -68,7 +68,8 @@ int RecurrentCell::dense(int x, int weights, int bias) {
 
 int RecurrentCell::projected(int x) {
   const int64_t rows = count_ * hidden_;
-  return dense(x, part(1, 0, rows, w_.in_type(1).shape[2]), bias(0, rows));
+  const int weights = part(1, 0, rows, w_.in_type(1).shape[2]);
+  return dense(x, weights, bias(0, rows));
 }
 
 std::vector<int> RecurrentCell::split(int x) {
@@ -86,12 +87,12 @@ int RecurrentCell::activated(const RecurrentGate& g, int x) {
   const auto f = [&](Code code, int v) { return w_.call(code, {v}); };
   switch (g.fn) {
     case Fn::kAffine:
-      return w_.add(w_.mul(x, n(g.alpha)), n(g.beta));
+      return w_.add({w_.mul(x, n(g.alpha)), n(g.beta)});
     case Fn::kElu:
-      return w_.add(f(Code::RELU, x), w_.mul(f(Code::ELU, w_.binary(Code::MINIMUM, x, n(0))), n(g.alpha)));
+      return w_.add({f(Code::RELU, x), w_.mul({f(Code::ELU, w_.binary(Code::MINIMUM, x, n(0))), n(g.alpha)})});
     case Fn::kHardSigmoid: {
-      const int line = w_.add(w_.mul(x, n(g.alpha)), n(g.beta));
-      return w_.binary(Code::MINIMUM, w_.binary(Code::MAXIMUM, line, n(0)), n(1));
+      const int line = w_.add({w_.mul(x, n(g.alpha)), n(g.beta)});
+      return w_.binary(Code::MINIMUM, {w_.binary(Code::MAXIMUM, line, n(0)), n(1)});
     }
     case Fn::kLeakyRelu:
       return w_.call(Code::LEAKY_RELU, {x},
@@ -101,23 +102,23 @@ int RecurrentCell::activated(const RecurrentGate& g, int x) {
     case Fn::kRelu:
       return f(Code::RELU, x);
     case Fn::kScaledTanh:
-      return w_.mul(f(Code::TANH, w_.mul(x, n(g.beta))), n(g.alpha));
+      return w_.mul({f(Code::TANH, w_.mul(x, n(g.beta))), n(g.alpha)});
     case Fn::kSigmoid:
       return f(Code::LOGISTIC, x);
     case Fn::kSoftplus:
-      return w_.add(f(Code::RELU, x), f(Code::LOG, w_.add(f(Code::EXP, f(Code::NEG, f(Code::ABS, x))), n(1))));
+      return w_.add({f(Code::RELU, x), f(Code::LOG, w_.add({f(Code::EXP, f(Code::NEG, f(Code::ABS, x))), n(1)}))});
     case Fn::kSoftsign:
-      return w_.div(x, w_.add(f(Code::ABS, x), n(1)));
+      return w_.div(x, w_.add({f(Code::ABS, x), n(1)}));
     case Fn::kTanh:
       return f(Code::TANH, x);
     case Fn::kThresholdedRelu:
-      return w_.select(w_.compare(Code::GREATER, x, n(g.alpha)), x, n(0));
+      return w_.select({w_.compare(Code::GREATER, x, n(g.alpha)), x, n(0)});
   }
   return x;
 }
 
 int RecurrentCell::gate(size_t which, int x) {
-  if (a_.clip > 0) x = w_.binary(Code::MINIMUM, w_.binary(Code::MAXIMUM, x, s_.f32(-a_.clip)), s_.f32(a_.clip));
+  if (a_.clip > 0) x = w_.binary(Code::MINIMUM, {w_.binary(Code::MAXIMUM, x, s_.f32(-a_.clip)), s_.f32(a_.clip)});
   return activated(gates_[which], x);
 }
 
@@ -129,7 +130,7 @@ void RecurrentCell::lstm(int x) {
   const auto z = split(x);
   const int input = gate(0, peeped(z[0], 0, c));
   const int forget = a_.input_forget ? w_.sub(s_.f32(1), input) : gate(0, peeped(z[2], 2, c));
-  c = w_.add(w_.mul(forget, c), w_.mul(input, gate(1, z[3])));
+  c = w_.add({w_.mul(forget, c), w_.mul(input, gate(1, z[3]))});
   const int output = gate(0, peeped(z[1], 1, c));
   h = w_.mul(output, activated(gates_[2], c));
 }

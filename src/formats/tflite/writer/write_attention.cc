@@ -27,13 +27,13 @@ class AttentionWriter {
     int scores = ungrouped(product(grouped(w_.mul(q, s_.f32(scale))), k, true));
     show(0, scores);
     if (a_.softcap != 0)
-      scores = w_.mul(w_.call(Code::TANH, {w_.mul(scores, s_.f32(1 / a_.softcap))}), s_.f32(a_.softcap));
+      scores = w_.mul({w_.call(Code::TANH, {w_.mul(scores, s_.f32(1 / a_.softcap))}), s_.f32(a_.softcap)});
     show(1, scores);
     scores = masked(scores, q, k);
     show(2, scores);
     int weights = softmax(scores);
     // Rows that see no key give zeros.
-    if (hides_) weights = w_.select(w_.compare(Code::EQUAL, weights, weights), weights, s_.f32(0));
+    if (hides_) weights = w_.select({w_.compare(Code::EQUAL, weights, weights), weights, s_.f32(0)});
     show(3, weights);
     int y = ungrouped(product(grouped(weights), v, false));
     if (flat_) y = with_sizes(s_.transpose(y, {0, 2, 1, 3}), w_.in_type(0).shape[0], rows_, {q_heads_ * value_depth_});
@@ -110,7 +110,7 @@ class AttentionWriter {
     if (!w_.has(7) && !a_.smooth_softmax) return apply(scores);
     // One more logit takes part and goes away.
     const int first = s_.add(Code::SLICE, {scores, s_.i32({0, 0, 0, 0}), s_.i32({-1, -1, -1, 1})}, DType::kF32);
-    const int none = w_.select(w_.compare(Code::EQUAL, first, first), s_.f32(0), s_.f32(0));
+    const int none = w_.select({w_.compare(Code::EQUAL, first, first), s_.f32(0), s_.f32(0)});
     const int sink = w_.has(7) ? w_.add(none, s_.reshape(w_.real(7), {1, q_heads_, 1, 1})) : none;
     const int joined = s_.add(Code::CONCATENATION, {sink, scores}, DType::kF32, concat_options(3));
     return s_.add(Code::SLICE, {apply(joined), s_.i32({0, 0, 0, 1}), s_.i32({-1, -1, -1, -1})}, DType::kF32);
@@ -151,7 +151,7 @@ class AttentionWriter {
         const int rows = extent(q, rows_);
         const int past = w_.has(4)   ? extent(w_.in(4), w_.in_type(4).ranked ? w_.in_type(4).shape[2] : -1)
                          : used >= 0 ? w_.sub(used, rows)
-                                     : w_.binary(Code::MAXIMUM, w_.sub(extent(k, keys_), rows), s_.i32_scalar(0));
+                                     : w_.binary(Code::MAXIMUM, {w_.sub(extent(k, keys_), rows), s_.i32_scalar(0)});
         at = w_.add(at, past);
       }
       if (a_.causal) also(w_.compare(Code::LESS_EQUAL, keys, at));
@@ -196,7 +196,7 @@ bool write_tensor_scatter(OpWriter& w) {
       return s.add(Code::SLICE, {x, s.i32(begin), s.i32(size)}, s.at(x).dtype);
     };
     std::vector<int64_t> axes{axis};
-    const int at = spread(w, part(firsts, 1), s.i32(axes), rank, 0);
+    const int first = part(firsts, 1), at = spread(w, first, s.i32(axes), rank, 0);
     parts.push_back(s.add(Code::DYNAMIC_UPDATE_SLICE, {part(w.in(0), rank), part(w.in(1), rank), at}, dtype));
   }
   w.out(0, s.add(Code::CONCATENATION, parts, dtype, concat_options(0)));
@@ -226,7 +226,7 @@ std::optional<int> angles(OpWriter& w, int input, int64_t batch, int64_t length,
   } else if (n == 1 || n == batch) {
     std::vector<int64_t> steps(static_cast<size_t>(length));
     std::iota(steps.begin(), steps.end(), 0);
-    at = w.add(s.reshape(at, {n, 1}), s.i32(steps));
+    at = w.add({s.reshape(at, {n, 1}), s.i32(steps)});
   } else {
     return std::nullopt;
   }
@@ -276,7 +276,8 @@ bool write_rotary(OpWriter& w) {
     first = columns(x, 0, half);
     second = columns(x, half, half);
   }
-  int f = w.sub(w.mul(first, *cosine), w.mul(second, *sine)), t = w.add(w.mul(first, *sine), w.mul(second, *cosine));
+  int f = w.sub({w.mul(first, *cosine), w.mul(second, *sine)}),
+      t = w.add({w.mul(first, *sine), w.mul(second, *cosine)});
   if (a.scale != 1) {
     f = w.mul(f, s.f32(a.scale));
     t = w.mul(t, s.f32(a.scale));

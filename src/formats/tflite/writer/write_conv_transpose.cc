@@ -135,7 +135,7 @@ std::optional<Placement> dynamic_placement(OpWriter& w, const ConvTransposeAttrs
   term.push_back(channels);
   lost.push_back(0);
   p.begin.push_back(0);
-  sizes = w.add(w.mul(dims_of(s, image.tensor), s.i32(factor)), s.i32(term));
+  sizes = w.add({w.mul({dims_of(s, image.tensor), s.i32(factor)}), s.i32(term)});
   if (p.cut) p.dynamic_size = w.sub(sizes, s.i32(lost));
   return p;
 }

@@ -92,19 +92,19 @@ std::optional<int> binary_formula(OpWriter& w, Binary fn, int a, int b) {
     case Binary::kLogicalXor:
       return w.compare(Code::NOT_EQUAL, a, b);
     case Binary::kHypot:
-      return w.call(Code::SQRT, {w.add(w.call(Code::SQUARE, {a}), w.call(Code::SQUARE, {b}))});
+      return w.call(Code::SQRT, {w.add({w.call(Code::SQUARE, {a}), w.call(Code::SQUARE, {b})})});
     case Binary::kFloorDivMod:
       return w.binary(Code::FLOOR_DIV, a, b);
     case Binary::kTruncDiv:
       if (!real) return w.div(a, b);
       {
         const int q = w.div(a, b);
-        return w.mul(w.call(Code::SIGN, {q}), w.call(Code::FLOOR, {w.call(Code::ABS, {q})}));
+        return w.mul({w.call(Code::SIGN, {q}), w.call(Code::FLOOR, {w.call(Code::ABS, {q})})});
       }
     case Binary::kFmod: {
       if (!real) return w.sub(a, w.mul(w.div(a, b), b));
       // The remainder of the magnitudes with the sign of the dividend.
-      const int r = w.binary(Code::FLOOR_MOD, w.call(Code::ABS, {a}), w.call(Code::ABS, {b}));
+      const int r = w.binary(Code::FLOOR_MOD, {w.call(Code::ABS, {a}), w.call(Code::ABS, {b})});
       return w.mul(w.call(Code::SIGN, {a}), r);
     }
     case Binary::kBitAnd:
@@ -369,9 +369,9 @@ bool write_quantize_linear(OpWriter& w) {
   const auto lo = static_cast<double>(a.quant_min != a.quant_max ? a.quant_min : int_min(to));
   const auto hi = static_cast<double>(a.quant_min != a.quant_max ? a.quant_max : int_max(to));
   const int steps =
-      a.reciprocal ? w.mul(w.in(0), w.div(s.f32(1), parameters->first)) : w.div(w.in(0), parameters->first);
+      a.reciprocal ? w.mul({w.in(0), w.div(s.f32(1), parameters->first)}) : w.div(w.in(0), parameters->first);
   int y = w.add(w.call(Code::ROUND, {steps}), parameters->second);
-  y = w.binary(Code::MINIMUM, w.binary(Code::MAXIMUM, y, s.f32(lo)), s.f32(hi));
+  y = w.binary(Code::MINIMUM, {w.binary(Code::MAXIMUM, y, s.f32(lo)), s.f32(hi)});
   w.out(0, s.cast(y, to));
   return true;
 }

@@ -37,8 +37,8 @@ std::optional<int> wrapped_indices(OpWriter& w, int i, bool negative, int64_t ex
   if (s.at(x).dtype != DType::kI64) x = s.cast(x, DType::kI32);
   if (!negative) return x;
   if (extent < 0) return std::nullopt;
-  return w.select(w.compare(Code::LESS, x, w.number_like(x, 0)),
-                  w.add(x, w.number_like(x, static_cast<double>(extent))), x);
+  return w.select(
+      {w.compare(Code::LESS, x, w.number_like(x, 0)), w.add(x, w.number_like(x, static_cast<double>(extent))), x});
 }
 
 /// Coordinates of input 0, int32, behind `batch_dims` dimensions; negative ones count from the ends.
@@ -53,7 +53,7 @@ int from_the_front(OpWriter& w, int at, int64_t batch_dims = 0) {
     const int count = s.add(Code::SLICE, {dims_of(s, at), s.i32({indices.rank() - 1}), s.i32({1})}, DType::kI32);
     extents = s.add(Code::SLICE, {dims_of(s, w.in(0)), s.i32({batch_dims}), count}, DType::kI32);
   }
-  return w.select(w.compare(Code::LESS, at, s.i32_scalar(0)), w.add(at, extents), at);
+  return w.select({w.compare(Code::LESS, at, s.i32_scalar(0)), w.add(at, extents), at});
 }
 
 int64_t normal_axis(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
@@ -99,7 +99,7 @@ bool write_gather(OpWriter& w) {
             options_of<tfl::ShapeOptions>([](auto& b) { return tfl::CreateShapeOptions(b, tfl::TensorType::INT32); }));
   const int n = s.add(Code::GATHER, {dims, s.i32_scalar(axis)}, DType::kI32, gather_options(0, 0));
   const int x = s.cast(w.in(1), DType::kI32);
-  const int wrapped = w.select(w.compare(Code::LESS, x, s.i32_scalar(0)), w.add(x, n), x);
+  const int wrapped = w.select({w.compare(Code::LESS, x, s.i32_scalar(0)), w.add(x, n), x});
   return w.emit(Code::GATHER, {w.in(0), wrapped}, gather_options(axis, a.batch_dims));
 }
 
@@ -149,7 +149,8 @@ bool write_scatter_nd(OpWriter& w) {
   SubgraphWriter& s = w.subgraph();
   const ValueType &x = w.in_type(0), &indices = w.in_type(1);
   if (!x.ranked || !indices.ranked || indices.shape.rank() < 1 || !w.unquantized()) return false;
-  return scatter_updates(w, from_the_front(w, s.cast(w.in(1), DType::kI32)), w.in(2));
+  const int coordinates = from_the_front(w, s.cast(w.in(1), DType::kI32));
+  return scatter_updates(w, coordinates, w.in(2));
 }
 
 bool write_scatter_new(OpWriter& w) { return w.emit(Code::SCATTER_ND, {w.in_i32(0), w.in(1), w.in_i32(2)}); }
@@ -176,7 +177,7 @@ bool write_one_hot(OpWriter& w) {
   if (w.rank(1) != 0) depth = s.reshape(depth, {});
   if (a.wrap_negative) {
     const int n = s.cast(depth, s.at(indices).dtype);
-    indices = w.select(w.compare(Code::LESS, indices, w.number_like(indices, 0)), w.add(indices, n), indices);
+    indices = w.select({w.compare(Code::LESS, indices, w.number_like(indices, 0)), w.add(indices, n), indices});
   }
   const auto axis = static_cast<int32_t>(a.axis);
   return w.emit(Code::ONE_HOT, {indices, depth, on, off},
@@ -300,7 +301,7 @@ int ordered_corners(OpWriter& w, bool center) {
   if (center) {
     // Centre x, centre y, width, height.
     const auto swapped = [&](int v) { return s.add(Code::REVERSE_V2, {v, s.i32({2})}, DType::kF32); };
-    const int middle = swapped(low), half = w.mul(swapped(high), s.f32(0.5));
+    const int middle = swapped(low), half = w.mul({swapped(high), s.f32(0.5)});
     low = w.sub(middle, half);
     high = w.add(middle, half);
   }
@@ -314,7 +315,7 @@ int ordered_corners(OpWriter& w, bool center) {
     const auto row = static_cast<float>(2 * i);
     std::ranges::copy(std::array{row, kFar, row + 1, 2 * kFar}, apart.data<float>() + 4 * i);
   }
-  return w.select(w.compare(Code::GREATER, area, s.f32(0)), corners, s.constant(std::move(apart)));
+  return w.select({w.compare(Code::GREATER, area, s.f32(0)), corners, s.constant(std::move(apart))});
 }
 
 /// Boxes of each class by falling scores, equal ones by their places, as ONNX's operator takes them.
@@ -332,7 +333,7 @@ RankedBoxes ranked_boxes(OpWriter& w, int scores, int64_t n) {
   for (int64_t i = 0; i < n; ++i) falling[static_cast<size_t>(i)] = static_cast<float>(n - i);
   const int least = w.has(4) ? s.reshape(w.real(4), {}) : s.f32(std::numeric_limits<float>::lowest());
   const int counts = w.compare(Code::GREATER, values, least);
-  return {places, w.select(counts, f32_table(s, falling, Shape{n}), s.f32(-1))};
+  return {places, w.select({counts, f32_table(s, falling, Shape{n}), s.f32(-1)})};
 }
 
 /// Rows (batch, class, box) of all selections, one NON_MAX_SUPPRESSION_V4 for each class of each batch.
@@ -347,7 +348,7 @@ bool write_onnx_selection(OpWriter& w) {
   if (most)
     count = s.i32_scalar(static_cast<int64_t>(std::clamp(*most, 0.0, static_cast<double>(n))));
   else
-    count = w.binary(Code::MINIMUM, s.reshape(w.in_i32(2), {}), s.i32_scalar(n));
+    count = w.binary(Code::MINIMUM, {s.reshape(w.in_i32(2), {}), s.i32_scalar(n)});
   const int corners = ordered_corners(w, w.attrs<NmsAttrs>().center), all = w.real(1);
   // TFLite drops boxes from the threshold on, ONNX above it: the next larger number, at most 1, which a box has with
   // itself.
@@ -357,8 +358,8 @@ bool write_onnx_selection(OpWriter& w) {
   if (given) {
     overlap = s.f32(std::clamp(std::nextafter(static_cast<float>(*given), 2.0f), kLeast, 1.0f));
   } else {
-    const int next = w.mul(s.reshape(w.real(3), {}), s.f32(1 + std::ldexp(1.0, -23)));
-    overlap = w.binary(Code::MINIMUM, w.add(next, s.f32(kLeast)), s.f32(1));
+    const int next = w.mul({s.reshape(w.real(3), {}), s.f32(1 + std::ldexp(1.0, -23))});
+    overlap = w.binary(Code::MINIMUM, {w.add(next, s.f32(kLeast)), s.f32(1)});
   }
   const RankedBoxes ranked = ranked_boxes(w, all, n);
   std::vector<int> rows;

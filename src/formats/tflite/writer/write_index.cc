@@ -26,7 +26,7 @@ int positive_indices(OpWriter& w, int i, int64_t extent) {
     return s.constant(std::move(out));
   }
   const int x = s.cast(w.in(i), DType::kI32);
-  return w.select(w.compare(Code::LESS, x, s.i32_scalar(0)), w.add(x, s.i32_scalar(extent)), x);
+  return w.select({w.compare(Code::LESS, x, s.i32_scalar(0)), w.add(x, s.i32_scalar(extent)), x});
 }
 
 int joined_columns(SubgraphWriter& s, const std::vector<int>& columns) {
@@ -67,7 +67,7 @@ int dynamic_coordinates(OpWriter& w, int input, int64_t axis) {
   for (int64_t d = 0; d < rank; ++d) {
     if (d == axis) {
       const int extent = entry(dims_of(s, w.in(0)), d);
-      columns.push_back(w.select(w.compare(Code::LESS, at, s.i32_scalar(0)), w.add(at, extent), at));
+      columns.push_back(w.select({w.compare(Code::LESS, at, s.i32_scalar(0)), w.add(at, extent), at}));
       continue;
     }
     std::vector<int64_t> shape(static_cast<size_t>(rank), 1);
@@ -160,7 +160,8 @@ bool write_scatter_elements(OpWriter& w) {
   if (!indices.is_static() || extent < 0) return scatter_updates(w, dynamic_coordinates(w, 1, axis), updates);
   const int64_t n = indices.shape.elements();
   if (n < 1 || n * x.shape.rank() > (1 << 24)) return false;
-  return scatter_updates(w, element_coordinates(w, 1, axis, extent), s.reshape(updates, {n}));
+  const int coordinates = element_coordinates(w, 1, axis, extent);
+  return scatter_updates(w, coordinates, s.reshape(updates, {n}));
 }
 
 namespace {
@@ -278,7 +279,8 @@ bool write_index_put(OpWriter& w) {
     back[static_cast<size_t>(p->front[k])] = static_cast<int64_t>(k);
   }
   const int updates = s.reshape(s.transpose(values, index_first), rows);
-  const int y = scattered(w, s.transpose(w.in(0), p->front), s.i32(dims), coordinates_of(w, *p), updates, add);
+  const int front = s.transpose(w.in(0), p->front), size = s.i32(dims);
+  const int y = scattered(w, front, size, coordinates_of(w, *p), updates, add);
   w.out(0, s.transpose(y, back));
   return true;
 }

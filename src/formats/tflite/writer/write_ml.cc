@@ -41,7 +41,7 @@ bool write_feature_normalize(OpWriter& w) {
   int size = w.reduce(norm == Norm::kMax ? Code::REDUCE_MAX : Code::SUM, magnitude, {1}, true);
   if (norm == Norm::kL2) size = w.call(Code::SQRT, {size});
   // A row whose norm is 0 stays.
-  const int divisor = w.select(w.compare(Code::NOT_EQUAL, size, s.f32(0)), size, s.f32(1));
+  const int divisor = w.select({w.compare(Code::NOT_EQUAL, size, s.f32(0)), size, s.f32(1)});
   w.out(0, w.div(*x, divisor));
   return true;
 }
@@ -92,7 +92,8 @@ std::optional<int> matches(OpWriter& w, const Tensor& keys) {
   SubgraphWriter& s = w.subgraph();
   const ValueType& t = w.in_type(0);
   if (!t.ranked || t.shape.rank() > 3 || t.quant || keys.elements() < 1) return std::nullopt;
-  int x = s.add(Code::EXPAND_DIMS, {w.in(0), s.i32_scalar(t.shape.rank())}, s.at(w.in(0)).dtype);
+  int x = w.in(0);
+  x = s.add(Code::EXPAND_DIMS, {x, s.i32_scalar(t.shape.rank())}, s.at(x).dtype);
   const bool number = s.at(x).dtype != DType::kString;
   if (number && s.at(x).dtype != keys.dtype()) x = s.cast(x, keys.dtype());
   Tensor table = keys;
@@ -111,7 +112,7 @@ bool write_label_encode(OpWriter& w) {
   // The largest of 1 + the positions of equal keys, 0 if there are none: the place in a table behind the fallback.
   std::vector<int32_t> places(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) places[static_cast<size_t>(i)] = static_cast<int32_t>(i) + 1;
-  const int at = w.mul(s.cast(*hit, DType::kI32), i32_table(s, places, Shape{n}));
+  const int at = w.mul({s.cast(*hit, DType::kI32), i32_table(s, places, Shape{n})});
   const int place = w.reduce(Code::REDUCE_MAX, at, {w.rank(0)}, false);
   Tensor table(a.values.dtype(), Shape{n + 1});
   for (int64_t i = 0; i <= n; ++i) {

@@ -298,11 +298,11 @@ bool write_batch_norm(OpWriter& w) {
         shape[0] = n;
       return s.constant(Tensor::from<float>(DType::kF32, shape, std::span<const float>(v)));
     };
-    y = w.add(w.mul(x, vector(factor)), vector(term));
+    y = w.add({w.mul(x, vector(factor)), vector(term)});
   } else {
     const auto in = [&](int i) { return along(s, w.real(i), axis, rank); };
     const int centered = w.sub(x, in(3));
-    int f = w.call(Code::RSQRT, {w.add(in(4), s.f32(a.epsilon))});
+    int f = w.call(Code::RSQRT, {w.add({in(4), s.f32(a.epsilon)})});
     if (w.has(1)) f = w.mul(f, in(1));
     y = w.mul(centered, f);
     if (w.has(2)) y = w.add(y, in(2));
@@ -375,7 +375,7 @@ bool write_mean_variance_norm(OpWriter& w) {
   SubgraphWriter& s = w.subgraph();
   const int d = w.sub(x, w.reduce(Code::MEAN, x, axes, true));
   const int variance = w.reduce(Code::MEAN, w.call(Code::SQUARE, {d}), axes, true);
-  w.out(0, w.div(d, w.add(w.call(Code::SQRT, {variance}), s.f32(1e-9))));
+  w.out(0, w.div(d, w.add({w.call(Code::SQRT, {variance}), s.f32(1e-9)})));
   return true;
 }
 

@@ -83,10 +83,10 @@ int mirrored_places(OpWriter& w, PadAttrs::Mode mode, int n, int before, int aft
   const int zero = s.i32_scalar(0), one = s.i32_scalar(1);
   const int at = s.add(Code::RANGE, {w.sub(zero, before), w.add(n, after), one}, DType::kI32);
   const auto around = [&](int period) { return w.binary(Code::FLOOR_MOD, at, w.binary(Code::MAXIMUM, period, one)); };
-  if (mode == Mode::kEdge) return w.binary(Code::MINIMUM, w.binary(Code::MAXIMUM, at, zero), w.sub(n, one));
+  if (mode == Mode::kEdge) return w.binary(Code::MINIMUM, {w.binary(Code::MAXIMUM, at, zero), w.sub(n, one)});
   if (mode == Mode::kWrap) return around(n);
   // There and back again: reflection leaves the outermost elements out on the way back.
-  const int last = w.sub(w.add(n, n), mode == Mode::kReflect ? s.i32_scalar(2) : one);
+  const int last = w.sub({w.add(n, n), mode == Mode::kReflect ? s.i32_scalar(2) : one});
   const int there = around(mode == Mode::kReflect ? last : w.add(n, n));
   return w.binary(Code::MINIMUM, there, w.sub(last, there));
 }
@@ -111,7 +111,8 @@ bool write_dynamic_pad(OpWriter& w) {
       return s.reshape(s.add(Code::SLICE, {list, s.i32({d}), s.i32({1})}, DType::kI32), {});
     };
     for (int d = 0; d < rank; ++d) {
-      const int at = mirrored_places(w, a.mode, entry(dims, d), entry(before, d), entry(after, d));
+      const int n = entry(dims, d), front = entry(before, d),
+                at = mirrored_places(w, a.mode, n, front, entry(after, d));
       x = s.add(Code::GATHER, {x, at}, dtype,
                 options_of<tfl::GatherOptions>([=](auto& b) { return tfl::CreateGatherOptions(b, d); }), quant);
     }

@@ -79,8 +79,9 @@ class WindowPool {
     const int best = s_.add(
         Code::ARG_MAX, {windows, s_.i32_scalar(2)}, DType::kI32,
         options_of<tfl::ArgMaxOptions>([](auto& b) { return tfl::CreateArgMaxOptions(b, tfl::TensorType::INT32); }));
-    const int place = gather(s_.constant(std::move(places)), w_.add(best, s_.constant(std::move(rows))), 0);
-    const int index = w_.add(s_.cast(place, DType::kI64), s_.constant(std::move(bases)));
+    const int all_places = s_.constant(std::move(places));
+    const int place = gather(all_places, w_.add(best, s_.constant(std::move(rows))), 0);
+    const int index = w_.add({s_.cast(place, DType::kI64), s_.constant(std::move(bases))});
     w_.out(1, s_.cast(s_.reshape(index, dims), a_.index_dtype));
     return true;
   }

@@ -49,7 +49,7 @@ std::optional<int> reduce_formula(OpWriter& w, const ReduceAttrs& a, int x, cons
     case Reduction::kLogSumExp: {
       const int top = total(Code::REDUCE_MAX, x, true);
       const int sum = total(Code::SUM, w.call(Code::EXP, {w.sub(x, top)}), a.keep_dims);
-      return w.add(w.call(Code::LOG, {sum}), a.keep_dims ? top : total(Code::REDUCE_MAX, x, false));
+      return w.add({w.call(Code::LOG, {sum}), a.keep_dims ? top : total(Code::REDUCE_MAX, x, false)});
     }
     case Reduction::kVar:
     case Reduction::kStd: {

@@ -27,10 +27,10 @@ class GridSampler {
   std::vector<Tap> taps(int g, int64_t n) {
     const double size = static_cast<double>(n);
     int x = w_.add(g, s_.f32(1));
-    x = a_.align_corners ? w_.mul(w_.mul(x, s_.f32(0.5)), s_.f32(size - 1))
-                         : w_.mul(w_.sub(w_.mul(x, s_.f32(size)), s_.f32(1)), s_.f32(0.5));
+    x = a_.align_corners ? w_.mul({w_.mul(x, s_.f32(0.5)), s_.f32(size - 1)})
+                         : w_.mul({w_.sub({w_.mul(x, s_.f32(size)), s_.f32(1)}), s_.f32(0.5)});
     // NaN is a place before the image.
-    x = clamp(w_.select(w_.compare(Code::EQUAL, x, x), x, s_.f32(-1)), -1e6, 1e6);
+    x = clamp(w_.select({w_.compare(Code::EQUAL, x, x), x, s_.f32(-1)}), -1e6, 1e6);
     if (a_.mode == Mode::kCubic) {
       const int base = w_.call(Code::FLOOR, {x}), part = w_.sub(x, base);
       std::vector<Tap> out;
@@ -57,15 +57,15 @@ class GridSampler {
 
  private:
   int clamp(int x, double low, double high) {
-    return w_.binary(Code::MINIMUM, w_.binary(Code::MAXIMUM, x, s_.f32(low)), s_.f32(high));
+    return w_.binary(Code::MINIMUM, {w_.binary(Code::MAXIMUM, x, s_.f32(low)), s_.f32(high)});
   }
   /// The padding rule applied to a coordinate of a dimension.
   int padded(int x, double n) {
     if (a_.padding == Padding::kZeros) return x;
     const double low = a_.align_corners ? 0 : -0.5, range = a_.align_corners ? n - 1 : n;
     if (a_.padding == Padding::kReflection && range > 0) {
-      const int around = w_.binary(Code::FLOOR_MOD, w_.call(Code::ABS, {w_.sub(x, s_.f32(low))}), s_.f32(2 * range));
-      x = w_.add(w_.binary(Code::MINIMUM, around, w_.sub(s_.f32(2 * range), around)), s_.f32(low));
+      const int around = w_.binary(Code::FLOOR_MOD, {w_.call(Code::ABS, {w_.sub(x, s_.f32(low))}), s_.f32(2 * range)});
+      x = w_.add({w_.binary(Code::MINIMUM, around, w_.sub(s_.f32(2 * range), around)), s_.f32(low)});
     }
     return clamp(x, 0, n - 1);
   }
@@ -73,7 +73,7 @@ class GridSampler {
   int cubic(int d, int k) {
     const auto polynomial = [&](std::initializer_list<double> factors) {
       int y = -1;
-      for (const double f : factors) y = y < 0 ? s_.f32(f) : w_.add(w_.mul(y, d), s_.f32(f));
+      for (const double f : factors) y = y < 0 ? s_.f32(f) : w_.add({w_.mul(y, d), s_.f32(f)});
       return y;
     };
     return k == 0 || k == 1 ? polynomial({1.25, -2.25, 0, 1}) : polynomial({-0.75, 3.75, -6, 3});

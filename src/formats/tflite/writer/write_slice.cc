@@ -139,16 +139,17 @@ bool dynamic_slice(OpWriter& w) {
   const int dims = dims_of(s, w.in(0)), zero = s.i32_scalar(0);
   const int step = w.has(4) ? per_dimension(4, 1) : -1;
   const auto clamped = [&](int v, int low, int high) {
-    const int from_end = w.select(w.compare(Code::LESS, v, zero), w.add(v, dims), v);
+    const int from_end = w.select({w.compare(Code::LESS, v, zero), w.add(v, dims), v});
     return w.binary(Code::MINIMUM, w.binary(Code::MAXIMUM, from_end, low), high);
   };
   int begin = clamped(per_dimension(1, 0), zero, dims), end = clamped(per_dimension(2, INT32_MAX), zero, dims);
   if (step < 0) return w.emit(Code::SLICE, {w.in(0), begin, w.binary(Code::MAXIMUM, w.sub(end, begin), zero)});
   // Backward, begins lie before the dimension's end, and an end before element 0 is -n - 1.
   const int backward = w.compare(Code::LESS, step, zero), one = s.i32_scalar(1);
-  begin = w.select(backward, clamped(per_dimension(1, 0), zero, w.sub(dims, one)), begin);
-  const int low = clamped(per_dimension(2, INT32_MAX), s.i32_scalar(-1), dims);
-  const int front = w.select(w.compare(Code::LESS, low, zero), w.sub(low, dims), low);
+  const int begins = per_dimension(1, 0), ends = per_dimension(2, INT32_MAX);
+  begin = w.select(backward, clamped(begins, zero, w.sub(dims, one)), begin);
+  const int low = clamped(ends, s.i32_scalar(-1), dims);
+  const int front = w.select({w.compare(Code::LESS, low, zero), w.sub(low, dims), low});
   end = w.select(backward, front, end);
   return w.emit(Code::STRIDED_SLICE, {w.in(0), begin, end, step}, options_of<tfl::StridedSliceOptions>([](auto& b) {
                   return tfl::CreateStridedSliceOptions(b, 0, 0, 0, 0, 0, false);

@@ -82,40 +82,40 @@ class UnaryFormula {
   int log(int x) { return f(Code::LOG, x); }
   int max(int a, int b) { return w_.binary(Code::MAXIMUM, a, b); }
   int min(int a, int b) { return w_.binary(Code::MINIMUM, a, b); }
-  int clamp(int x, double lo, double hi) { return min(max(x, n(lo)), n(hi)); }
+  int clamp(int x, double lo, double hi) { return w_.binary(Code::MINIMUM, {max(x, n(lo)), n(hi)}); }
   static double or_one(double v) { return v == 0 ? 1 : v; }
   /// 1 for each element, 0 for NaN. ATAN2 does not broadcast.
   int ones_like(int x) {
-    const int any = w_.compare(Code::LESS_EQUAL, f(Code::ABS, x), n(std::numeric_limits<double>::infinity()));
+    const int any = w_.compare(Code::LESS_EQUAL, {f(Code::ABS, x), n(std::numeric_limits<double>::infinity())});
     return w_.subgraph().cast(any, DType::kF32);
   }
   /// log(1 + e^x) without overflow.
-  int softplus(int x) { return w_.add(max(x, n(0)), log(w_.add(exp(f(Code::NEG, f(Code::ABS, x))), n(1)))); }
+  int softplus(int x) { return w_.add({max(x, n(0)), log(w_.add({exp(f(Code::NEG, f(Code::ABS, x))), n(1)}))}); }
   int expm1(int x) { return f(Code::ELU, min(x, n(0))); }
   /// e^x - 1; ELU has it without loss for negative x.
-  int expm1_all(int x) { return w_.select(w_.compare(Code::LESS, x, n(0)), f(Code::ELU, x), w_.sub(exp(x), n(1))); }
+  int expm1_all(int x) { return w_.select({w_.compare(Code::LESS, x, n(0)), f(Code::ELU, x), w_.sub({exp(x), n(1)})}); }
   /// log(1 + x) without loss near 0: x * log(u) / (u - 1) with u = 1 + x, and x where u is 1.
   int log1p(int x) {
     const int u = w_.add(x, n(1)), d = w_.sub(u, n(1));
     const int zero = w_.compare(Code::EQUAL, d, n(0));
     const int safe = w_.select(zero, w_.add(d, n(1)), d);
     // The quotient corrects small x alone: it is 1 for large ones and undefined for infinite ones.
-    const int small = w_.compare(Code::LESS, f(Code::ABS, x), n(0.5));
-    const int ratio = w_.select(small, w_.div(x, safe), n(1));
+    const int small = w_.compare(Code::LESS, {f(Code::ABS, x), n(0.5)});
+    const int ratio = w_.select({small, w_.div(x, safe), n(1)});
     return w_.select(zero, x, w_.mul(log(u), ratio));
   }
   /// The error function of Abramowitz and Stegun 7.1.26, absolute error 1.5e-7; a series near 0.
   int erf(int x) {
     const int z = f(Code::ABS, x);
-    const int t = w_.div(n(1), w_.add(w_.mul(z, n(0.3275911)), n(1)));
+    const int t = w_.div({n(1), w_.add({w_.mul(z, n(0.3275911)), n(1)})});
     int p = n(1.061405429);
-    for (const double c : {-1.453152027, 1.421413741, -0.284496736, 0.254829592}) p = w_.add(w_.mul(t, p), n(c));
-    const int tail = w_.mul(w_.mul(p, t), exp(f(Code::NEG, w_.mul(z, z))));
-    const int far = w_.mul(f(Code::SIGN, x), w_.sub(n(1), tail));
+    for (const double c : {-1.453152027, 1.421413741, -0.284496736, 0.254829592}) p = w_.add({w_.mul(t, p), n(c)});
+    const int tail = w_.mul({w_.mul(p, t), exp(f(Code::NEG, w_.mul(z, z)))});
+    const int far = w_.mul({f(Code::SIGN, x), w_.sub(n(1), tail)});
     const int xx = w_.mul(x, x);
     int s = n(1.0 / 216);
-    for (const double c : {-1.0 / 42, 1.0 / 10, -1.0 / 3, 1.0}) s = w_.add(w_.mul(xx, s), n(c));
-    const int near = w_.mul(w_.mul(x, s), n(2 / std::sqrt(std::numbers::pi)));
+    for (const double c : {-1.0 / 42, 1.0 / 10, -1.0 / 3, 1.0}) s = w_.add({w_.mul(xx, s), n(c)});
+    const int near = w_.mul({w_.mul(x, s), n(2 / std::sqrt(std::numbers::pi))});
     return w_.select(w_.compare(Code::LESS, z, n(0.5)), near, far);
   }
 
@@ -130,48 +130,48 @@ class UnaryFormula {
       case Unary::kLog1p:
         return log1p(x);
       case Unary::kLog2:
-        return w_.div(log(x), n(std::numbers::ln2));
+        return w_.div({log(x), n(std::numbers::ln2)});
       case Unary::kLog10:
-        return w_.div(log(x), n(std::numbers::ln10));
+        return w_.div({log(x), n(std::numbers::ln10)});
       case Unary::kTan:
-        return w_.div(f(Code::SIN, x), f(Code::COS, x));
+        return w_.div({f(Code::SIN, x), f(Code::COS, x)});
       case Unary::kAtan:
         return w_.binary(Code::ATAN2, x, ones_like(x));
       case Unary::kAsin:
-        return w_.binary(Code::ATAN2, x, f(Code::SQRT, w_.mul(w_.sub(n(1), x), w_.add(x, n(1)))));
+        return w_.binary(Code::ATAN2, x, f(Code::SQRT, w_.mul({w_.sub(n(1), x), w_.add(x, n(1))})));
       case Unary::kAcos:
-        return w_.binary(Code::ATAN2, f(Code::SQRT, w_.mul(w_.sub(n(1), x), w_.add(x, n(1)))), x);
+        return w_.binary(Code::ATAN2, f(Code::SQRT, w_.mul({w_.sub(n(1), x), w_.add(x, n(1))})), x);
       case Unary::kSinh: {
         // A series near 0; the sign comes back last.
         const int z = f(Code::ABS, x), small = w_.compare(Code::LESS, z, n(0.5));
         const int zz = w_.mul(z, z);
         int series = n(1.0 / 5040);
-        for (const double term : {1.0 / 120, 1.0 / 6, 1.0}) series = w_.add(w_.mul(zz, series), n(term));
+        for (const double term : {1.0 / 120, 1.0 / 6, 1.0}) series = w_.add({w_.mul(zz, series), n(term)});
         series = w_.mul(z, series);
-        const int far = w_.mul(w_.sub(exp(z), exp(f(Code::NEG, z))), n(0.5));
-        return w_.mul(f(Code::SIGN, x), w_.select(small, series, far));
+        const int far = w_.mul({w_.sub({exp(z), exp(f(Code::NEG, z))}), n(0.5)});
+        return w_.mul({f(Code::SIGN, x), w_.select(small, series, far)});
       }
       case Unary::kCosh:
-        return w_.mul(w_.add(exp(x), exp(f(Code::NEG, x))), n(0.5));
+        return w_.mul({w_.add({exp(x), exp(f(Code::NEG, x))}), n(0.5)});
       case Unary::kAsinh: {
         // |x| + x^2 / (1 + sqrt(x^2 + 1)) is what log1p takes; the sign comes back last.
         const int z = f(Code::ABS, x), zz = w_.mul(z, z);
-        const int root = w_.add(f(Code::SQRT, w_.add(zz, n(1))), n(1));
-        return w_.mul(f(Code::SIGN, x), log1p(w_.add(z, w_.div(zz, root))));
+        const int root = w_.add({f(Code::SQRT, w_.add(zz, n(1))), n(1)});
+        return w_.mul({f(Code::SIGN, x), log1p(w_.add(z, w_.div(zz, root)))});
       }
       case Unary::kAcosh: {
         // The roots are taken apart: t^2 would overflow.
         const int t = w_.sub(x, n(1));
-        return log1p(w_.add(t, w_.mul(f(Code::SQRT, t), f(Code::SQRT, w_.add(t, n(2))))));
+        return log1p(w_.add(t, w_.mul({f(Code::SQRT, t), f(Code::SQRT, w_.add(t, n(2)))})));
       }
       case Unary::kAtanh: {
         const int high = log1p(x), low = log1p(f(Code::NEG, x));
-        return w_.mul(w_.sub(high, low), n(0.5));
+        return w_.mul({w_.sub(high, low), n(0.5)});
       }
       case Unary::kErf:
         return erf(x);
       case Unary::kErfc:
-        return w_.sub(n(1), erf(x));
+        return w_.sub({n(1), erf(x)});
       default:
         return std::nullopt;
     }
@@ -185,38 +185,38 @@ class UnaryFormula {
         return clamp(x, a_.a, a_.b);
       case Unary::kElu: {
         const double scale = or_one(a_.b), inner = or_one(a_.c);
-        const int low = w_.mul(expm1(inner == 1 ? x : w_.mul(x, n(inner))), n(scale * a_.a));
+        const int low = w_.mul({expm1(inner == 1 ? x : w_.mul(x, n(inner))), n(scale * a_.a)});
         const int high = max(x, n(0));
         return w_.add(scale == 1 ? high : w_.mul(high, n(scale)), low);
       }
       case Unary::kCelu:
-        return w_.add(max(x, n(0)), w_.mul(expm1(w_.div(x, n(a_.a))), n(a_.a)));
+        return w_.add({max(x, n(0)), w_.mul({expm1(w_.div(x, n(a_.a))), n(a_.a)})});
       case Unary::kSelu:
-        return w_.add(w_.mul(max(x, n(0)), n(a_.b)), w_.mul(expm1(x), n(a_.a * a_.b)));
+        return w_.add({w_.mul({max(x, n(0)), n(a_.b)}), w_.mul({expm1(x), n(a_.a * a_.b)})});
       case Unary::kSilu:
       case Unary::kQuickGelu:
         return w_.mul(x, f(Code::LOGISTIC, or_one(a_.a) == 1 ? x : w_.mul(x, n(a_.a))));
       case Unary::kMish:
         return w_.mul(x, f(Code::TANH, softplus(x)));
       case Unary::kHardSigmoid:
-        return clamp(w_.add(w_.mul(x, n(a_.a)), n(a_.b)), 0, 1);
+        return clamp(w_.add({w_.mul(x, n(a_.a)), n(a_.b)}), 0, 1);
       case Unary::kSoftplus: {
         const double beta = or_one(a_.a);
         const int z = beta == 1 ? x : w_.mul(x, n(beta));
-        const int y = beta == 1 ? softplus(z) : w_.div(softplus(z), n(beta));
+        const int y = beta == 1 ? softplus(z) : w_.div({softplus(z), n(beta)});
         return a_.b > 0 ? w_.select(w_.compare(Code::GREATER, z, n(a_.b)), x, y) : y;
       }
       case Unary::kSoftsign:
-        return w_.div(x, w_.add(f(Code::ABS, x), n(1)));
+        return w_.div(x, w_.add({f(Code::ABS, x), n(1)}));
       case Unary::kThresholdedRelu:
-        return w_.select(w_.compare(Code::GREATER, x, n(a_.a)), x, n(a_.b));
+        return w_.select({w_.compare(Code::GREATER, x, n(a_.a)), x, n(a_.b)});
       case Unary::kShrink:
-        return w_.add(w_.select(w_.compare(Code::LESS, x, n(-a_.a)), w_.add(x, n(a_.b)), n(0)),
-                      w_.select(w_.compare(Code::GREATER, x, n(a_.a)), w_.sub(x, n(a_.b)), n(0)));
+        return w_.add({w_.select({w_.compare(Code::LESS, x, n(-a_.a)), w_.add(x, n(a_.b)), n(0)}),
+                       w_.select({w_.compare(Code::GREATER, x, n(a_.a)), w_.sub(x, n(a_.b)), n(0)})});
       case Unary::kHardShrink:
-        return w_.select(w_.compare(Code::LESS_EQUAL, f(Code::ABS, x), n(a_.a)), n(0), x);
+        return w_.select({w_.compare(Code::LESS_EQUAL, {f(Code::ABS, x), n(a_.a)}), n(0), x});
       case Unary::kSoftShrink:
-        return w_.mul(f(Code::SIGN, x), max(w_.sub(f(Code::ABS, x), n(a_.a)), n(0)));
+        return w_.mul({f(Code::SIGN, x), w_.binary(Code::MAXIMUM, {w_.sub({f(Code::ABS, x), n(a_.a)}), n(0)})});
       case Unary::kTanhShrink:
         return w_.sub(x, f(Code::TANH, x));
       case Unary::kLogit: {
@@ -229,12 +229,12 @@ class UnaryFormula {
   }
 
   std::optional<int> rounding_or_test(int x) {
-    const auto toward_zero = [&](int magnitude) { return w_.mul(f(Code::SIGN, x), f(Code::FLOOR, magnitude)); };
+    const auto toward_zero = [&](int magnitude) { return w_.mul({f(Code::SIGN, x), f(Code::FLOOR, magnitude)}); };
     switch (a_.fn) {
       case Unary::kTrunc:
         return toward_zero(f(Code::ABS, x));
       case Unary::kRoundHalfAway:
-        return toward_zero(w_.add(f(Code::ABS, x), n(0.5)));
+        return toward_zero(w_.add({f(Code::ABS, x), n(0.5)}));
       case Unary::kIsNan:
         return w_.compare(Code::NOT_EQUAL, x, x);
       case Unary::kIsInf: {
@@ -245,7 +245,7 @@ class UnaryFormula {
         return w_.binary(Code::LOGICAL_AND, high, low);
       }
       case Unary::kIsFinite:
-        return w_.compare(Code::LESS, f(Code::ABS, x), n(std::numeric_limits<double>::infinity()));
+        return w_.compare(Code::LESS, {f(Code::ABS, x), n(std::numeric_limits<double>::infinity())});
       default:
         return std::nullopt;
     }
@@ -260,7 +260,7 @@ std::optional<int> integer_formula(OpWriter& w, const UnaryAttrs& a, int x) {
   const DType dtype = w.file_dtype(x);
   switch (a.fn) {
     case Unary::kClamp:
-      return w.binary(Code::MINIMUM, w.binary(Code::MAXIMUM, x, w.number_like(x, a.a)), w.number_like(x, a.b));
+      return w.binary(Code::MINIMUM, {w.binary(Code::MAXIMUM, x, w.number_like(x, a.a)), w.number_like(x, a.b)});
     case Unary::kNot:
       return w.compare(Code::EQUAL, x, w.number_like(x, 0));
     case Unary::kBitNot:
