@@ -8,7 +8,6 @@
 
 #include "convert/convert.h"
 #include "ops/core/op.h"
-#include "ops/elementwise/elementwise.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
 
@@ -86,7 +85,7 @@ class Narrower {
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId id = made.inputs[i];
       if (id != n.inputs[i] && static_cast<size_t>(id) >= values && !g_.value(id).constant && !cast_.contains(id))
-        cast(n.inputs[i], id, DType::kF16);
+        cast(n.inputs[i], id);
     }
     for (size_t i = 0; i < n.outputs.size(); ++i) narrow_[n.outputs[i]] = pending_[n.outputs[i]] = made.outputs[i];
     g_.nodes.push_back(std::move(made));
@@ -113,18 +112,11 @@ class Narrower {
   void need_wide(ValueId id) {
     const auto at = pending_.find(id);
     if (at == pending_.end()) return;
-    cast(at->second, id, DType::kF32);
+    cast(at->second, id);
     pending_.erase(at);
   }
-  void cast(ValueId from, ValueId to, DType dtype) {
-    Node n;
-    n.op = Op::kCast;
-    n.inputs = {from};
-    n.outputs = {to};
-    n.attrs = make_attrs<CastAttrs>(dtype);
-    n.name = g_.value(to).name;
-    n.origin = "narrow";
-    g_.nodes.push_back(std::move(n));
+  void cast(ValueId from, ValueId to) {
+    append_cast(g_, from, to, "narrow");
     cast_.insert(to);
   }
 

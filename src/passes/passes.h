@@ -91,6 +91,8 @@ void channels_last(Graph& graph);
 /// variables, bodies and nodes that stay. Nodes between are computed as if a Cast stood around each, but that nothing
 /// is rounded on the way. Gives the float32 values that stand for float16 ones.
 std::vector<ValueId> widen_float16(Graph& graph);
+/// Adds a Cast of one value to the element type of another behind the graph's nodes. `origin` names the pass.
+void append_cast(Graph& graph, ValueId from, ValueId to, const char* origin);
 
 /// For back-ends without kPerToken values: replaces each Quantize to kPerToken by DynamicQuantize and DequantizeLinear.
 /// A MatMul of int8 rows with a constant matrix of integers reads the integers, with scales and zero points as inputs.

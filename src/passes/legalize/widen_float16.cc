@@ -109,7 +109,7 @@ class Widener {
       to_floats(*constant, real->data<float>());
       g_.value(made).constant = std::move(real);
     } else {
-      cast(id, made, DType::kF32);
+      append_cast(g_, id, made, "widen");
     }
     return made;
   }
@@ -117,18 +117,8 @@ class Widener {
   void need_narrow(ValueId id) {
     const auto it = pending_.find(id);
     if (it == pending_.end()) return;
-    cast(it->second, id, g_.value(id).type.dtype);
+    append_cast(g_, it->second, id, "widen");
     pending_.erase(it);
-  }
-  void cast(ValueId from, ValueId to, DType dtype) {
-    Node n;
-    n.op = Op::kCast;
-    n.inputs = {from};
-    n.outputs = {to};
-    n.attrs = make_attrs<CastAttrs>(dtype);
-    n.name = g_.value(to).name;
-    n.origin = "widen";
-    g_.nodes.push_back(std::move(n));
   }
 
   Graph& g_;
@@ -138,6 +128,17 @@ class Widener {
 };
 
 }  // namespace
+
+void append_cast(Graph& graph, ValueId from, ValueId to, const char* origin) {
+  Node n;
+  n.op = Op::kCast;
+  n.inputs = {from};
+  n.outputs = {to};
+  n.attrs = make_attrs<CastAttrs>(graph.value(to).type.dtype);
+  n.name = graph.value(to).name;
+  n.origin = origin;
+  graph.nodes.push_back(std::move(n));
+}
 
 std::vector<ValueId> widen_float16(Graph& graph) {
   if (std::ranges::none_of(graph.values, [](const Value& v) { return is_float16(v.type); })) return {};
