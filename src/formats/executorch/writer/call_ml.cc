@@ -67,7 +67,7 @@ bool bind_scores(CallWriter& w, int output, int scores, PostTransform post, ml::
   } else if (columns > 1 && post == PostTransform::kSoftmaxZero) {
     // Zeros stay what they are and count for nothing.
     const int top = w.reduce("amax", y, {1}, true), none = w.number_like(y, 0);
-    const int some = w.compare("gt", w.unary("abs", y), w.number_like(y, 1e-7));
+    const int some = w.compare("gt", {w.unary("abs", y), w.number_like(y, 1e-7)});
     const int parts = w.select(some, w.unary("exp", w.sub(y, top)), none);
     const int kept = w.select(some, parts, w.mul(y, w.unary("exp", w.unary("neg", top))));
     y = w.div(kept, w.reduce("sum", parts, {1}, true));
@@ -182,8 +182,8 @@ class TreeWalk {
       yes = yes < 0 ? met : w_.binary("logical_or", yes, met);
     }
     if (missing_ >= 0)
-      yes = w_.binary("logical_or", yes, w_.binary("logical_and", w_.compare("ne", x, x), look_up(w_, missing_, at)));
-    return w_.select(yes, look_up(w_, yes_, at), look_up(w_, no_, at));
+      yes = w_.binary("logical_or", yes, w_.binary("logical_and", {w_.compare("ne", x, x), look_up(w_, missing_, at)}));
+    return w_.select({yes, look_up(w_, yes_, at), look_up(w_, no_, at)});
   }
 
   CallWriter& w_;
@@ -207,44 +207,22 @@ std::optional<int> tree_scores(CallWriter& w, const formats::TreeVotes& votes, i
   return w.div(scores, w.number_like(scores, static_cast<double>(a.roots.size())));
 }
 
-/// Two classes; as the reference kernel finishes them.
-bool finish_two_classes(CallWriter& w, const formats::TreeVotes& v, int scores) {
+/// Columns of sums [n, 2] for formats::two_classes().
+struct SumColumns {
+  CallWriter& w;
+  int sums;
+  int column(int64_t k) { return sliced(w, sums, 1, k, k + 1, 1); }
+  int plus(int x, double v) { return w.add(x, w.number_like(x, v)); }
+  int times(int x, double v) { return w.mul(x, w.number_like(x, v)); }
+  int negated(int x) { return w.unary("neg", x); }
+};
+
+bool finish_two_classes(CallWriter& w, const formats::TreeVotes& v, int sums) {
   const auto& a = w.attrs<Trees>();
-  bool has[2];
-  for (const size_t k : {0, 1}) {
-    if (v.always[k] != v.ever[k]) return false;
-    has[k] = v.ever[k];
-  }
-  const auto column = [&](int64_t k) { return sliced(w, scores, 1, k, k + 1, 1); };
-  const auto base = [&](int x, size_t k) { return w.add(x, w.number_like(x, a.base[k])); };
-  const bool both = has[1];
-  int first = column(0), other = column(1);
-  bool single = false;
-  if (a.base.size() == 2 && has[1]) {
-    other = base(first, 1);
-    first = w.unary("neg", other);
-  } else if (a.base.size() == 2) {
-    other = base(other, 1);
-    first = base(first, 0);
-    has[0] = true;
-  } else {
-    if (a.base.size() == 1) first = base(first, 0);
-    single = !has[1];
-  }
-  const auto none = [&](int x) { return w.mul(x, w.number_like(x, 0)); };
-  const int positive = both ? other : has[0] ? first : none(first);
-  double bound = 0;
-  ml::SecondClass second = single ? ml::SecondClass::kNegative : ml::SecondClass::kNone;
-  if (a.one_vote_class) {
-    bound = a.positive_weights ? 0.5 : 0;
-    second = a.positive_weights ? ml::SecondClass::kComplement : ml::SecondClass::kNegative;
-  }
-  if (!bind_labels(w, a.labels, above(w, positive, bound))) return false;
-  if (single) return bind_scores(w, 1, first, a.post, second);
-  const int list = w.plan().list({has[0] ? first : none(first), has[1] ? other : none(other)});
-  const int dim = w.plan().integer(1);
-  return bind_scores(w, 1, w.plan().call("aten::cat", "out", {list, dim}, DType::kF32, w.shape(scores)), a.post,
-                     second);
+  const auto found = formats::two_classes(a, v, SumColumns{w, sums});
+  if (!found || !bind_labels(w, a.labels, above(w, found->positive, found->bound))) return false;
+  if (found->other < 0) return bind_scores(w, 1, found->first, a.post, found->second);
+  return bind_scores(w, 1, concatenated(w, {found->first, found->other}, 1), a.post, found->second);
 }
 
 }  // namespace
@@ -296,9 +274,10 @@ bool call_label_encode(CallWriter& w) {
     else
       set_int(entries, i, get_int(from, k));
   }
-  const int equal = w.compare("eq", p.reshape(w.in(0), column), p.constant(a.keys));
-  const int found = w.mul(w.cast(equal, DType::kI64), table(w, DType::kI64, positions, Shape{n}));
-  return w.out(0, look_up(w, p.constant(entries), w.reduce("amax", found, {x.shape.rank()}, false)));
+  const int equal = w.compare("eq", {p.reshape(w.in(0), column), p.constant(a.keys)});
+  const int found = w.mul({w.cast(equal, DType::kI64), table(w, DType::kI64, positions, Shape{n})});
+  const int from = p.constant(entries);
+  return w.out(0, look_up(w, from, w.reduce("amax", found, {x.shape.rank()}, false)));
 }
 
 /// 1 where a category equals the element, along a new last axis.

@@ -49,7 +49,7 @@ class Walk {
 
  private:
   int look_up(int table, int at, DType dtype) { return s_.add(Code::GATHER, {table, at}, dtype, gather_options(0)); }
-  int both(int a, int b) { return s_.add(Code::LOGICAL_AND, {a, b}, DType::kBool); }
+  int both(IntList ab) { return s_.add(Code::LOGICAL_AND, ab, DType::kBool); }
   int either(int a, int b) { return s_.add(Code::LOGICAL_OR, {a, b}, DType::kBool); }
   /// The entries behind `at`: [trees] of the roots, [n, trees] later.
   int step(int at, bool first) {
@@ -59,10 +59,11 @@ class Walk {
     int yes = -1;
     for (size_t m = 0; m < t_.modes.size(); ++m) {
       int met = w_.compare(comparison(t_.modes[m]), x, split);
-      if (!mode_tables_.empty()) met = both(met, look_up(mode_tables_[m], at, DType::kBool));
+      if (!mode_tables_.empty()) met = both({met, look_up(mode_tables_[m], at, DType::kBool)});
       yes = yes < 0 ? met : either(yes, met);
     }
-    if (missing_ >= 0) yes = either(yes, both(w_.compare(Code::NOT_EQUAL, x, x), look_up(missing_, at, DType::kBool)));
+    if (missing_ >= 0)
+      yes = either(yes, both({w_.compare(Code::NOT_EQUAL, x, x), look_up(missing_, at, DType::kBool)}));
     return s_.add(Code::SELECT_V2, {yes, look_up(yes_, at, DType::kI32), look_up(no_, at, DType::kI32)}, DType::kI32,
                   select_options());
   }
@@ -112,47 +113,29 @@ int with_base(OpWriter& w, const Sums& v, bool to_all) {
   return w.add(v.scores, base);
 }
 
-/// Two classes; as the reference kernel finishes them.
-bool finish_two_classes(OpWriter& w, const formats::TreeVotes& v, int sums) {
-  const auto& a = w.attrs<Trees>();
-  SubgraphWriter& s = w.subgraph();
-  bool has[2];
-  for (const size_t k : {0, 1}) {
-    if (v.always[k] != v.ever[k]) return false;
-    has[k] = v.ever[k];
-  }
-  const auto column = [&](int64_t k) {
+/// Columns of sums [n, 2] for formats::two_classes().
+struct SumColumns {
+  OpWriter& w;
+  int sums;
+  int column(int64_t k) {
+    SubgraphWriter& s = w.subgraph();
     return s.add(Code::SLICE, {sums, s.i32({0, k}), s.i32({-1, 1})}, DType::kF32,
                  options_of<tfl::SliceOptions>([](auto& b) { return tfl::CreateSliceOptions(b); }));
-  };
-  const auto base = [&](int x, size_t k) { return w.add(x, s.f32(a.base[k])); };
-  const bool both = has[1];
-  int first = column(0), other = column(1);
-  bool single = false;
-  if (a.base.size() == 2 && has[1]) {
-    other = base(first, 1);
-    first = w.call(Code::NEG, {other});
-  } else if (a.base.size() == 2) {
-    other = base(other, 1);
-    first = base(first, 0);
-    has[0] = true;
-  } else {
-    if (a.base.size() == 1) first = base(first, 0);
-    single = !has[1];
   }
-  const auto none = [&](int x) { return w.mul(x, s.f32(0)); };
-  const int positive = both ? other : has[0] ? first : none(first);
-  double bound = 0;
-  ml::SecondClass second = single ? ml::SecondClass::kNegative : ml::SecondClass::kNone;
-  if (a.one_vote_class) {
-    bound = a.positive_weights ? 0.5 : 0;
-    second = a.positive_weights ? ml::SecondClass::kComplement : ml::SecondClass::kNegative;
-  }
-  bind_labels(w, a.labels, above(w, positive, bound));
-  if (single) return bind_scores(w, 1, first, 1, a.post, second);
-  const int scores = s.add(Code::CONCATENATION, {has[0] ? first : none(first), has[1] ? other : none(other)},
-                           DType::kF32, concat_options(1));
-  return bind_scores(w, 1, scores, 2, a.post, second);
+  int plus(int x, double v) { return w.add(x, w.subgraph().f32(v)); }
+  int times(int x, double v) { return w.mul(x, w.subgraph().f32(v)); }
+  int negated(int x) { return w.call(Code::NEG, {x}); }
+};
+
+bool finish_two_classes(OpWriter& w, const formats::TreeVotes& v, int sums) {
+  const auto& a = w.attrs<Trees>();
+  const auto found = formats::two_classes(a, v, SumColumns{w, sums});
+  if (!found) return false;
+  bind_labels(w, a.labels, above(w, found->positive, found->bound));
+  if (found->other < 0) return bind_scores(w, 1, found->first, 1, a.post, found->second);
+  const int scores =
+      w.subgraph().add(Code::CONCATENATION, {found->first, found->other}, DType::kF32, concat_options(1));
+  return bind_scores(w, 1, scores, 2, a.post, found->second);
 }
 
 }  // namespace
