@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Converts the networks of a corpus by onnx2tf, tf2onnx and smelt, and writes the table of docs/convert.md.
+r"""Converts the networks of a corpus by onnx2tf, tf2onnx and smelt, and writes the table of docs/convert.md.
 
-    python3 -m venv PEERS && PEERS/bin/pip install tensorflow-cpu tf2onnx onnx2tf ai-edge-litert onnxruntime
+    python3 -m venv PEERS
+    PEERS/bin/pip install onnx2tf==1.28.8 tensorflow-cpu==2.19.* tf-keras==2.19.* tf2onnx==1.17.0 onnx==1.19.* \
+        "protobuf<6" onnx-graphsurgeon psutil sng4onnx simple-onnx-processing-tools ai-edge-litert onnxruntime
     PEERS/bin/python bench/convert/peers.py --smelt build/release/bin/smelt --json peers.json [--limit 120]
     python3 bench/convert/peers.py --json peers.json --output docs/convert.md
 
@@ -175,7 +177,8 @@ def section(results, args):
         if not of:
             continue
         if late:
-            limits.append(f"{peer} came to no end in the time limit on {late} further networks, which are left out.")
+            networks = "one further network, which is" if late == 1 else f"{late} further networks, which are"
+            limits.append(f"{peer} came to no end in the time limit on {networks} left out.")
         both = [r for r in of if "not written" not in (r[peer][0], r["smelt"][0])]
         for who in (peer, "smelt"):
             written = sum(r[who][0] != "not written" for r in of)
