@@ -6,6 +6,7 @@
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_i8.h"
+#include "backends/cpu/gemm/pack_bytes_vnni.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/matmul/matrix_key.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
@@ -161,8 +162,17 @@ class MatMulI8 final : public Kernel {
     return bytes;
   }
   /// Adds the sum of each column, uint8 counted from 128.
-  static void add_column_sums(const BytesOfB& b, uint32_t* sums) {
+  void add_column_sums(const BytesOfB& b, uint32_t* sums) const {
     const uint32_t less = b.is_signed ? 0 : 128;
+#if defined(__x86_64__)
+    if (gemm_.bytes && b.row_stride == 1) {  // with VNNI
+      for (int64_t j = 0; j < b.n; ++j) {
+        const int32_t sum = sum_bytes_vnni(b.data + j * b.column_stride, b.k, b.is_signed);
+        sums[j] += static_cast<uint32_t>(sum) - less * static_cast<uint32_t>(b.k);
+      }
+      return;
+    }
+#endif
     const auto value = [&](int64_t i, int64_t j) {
       const uint8_t byte = b.data[i * b.row_stride + j * b.column_stride];
       return static_cast<uint32_t>(b.is_signed ? static_cast<int8_t>(byte) : byte) - less;
