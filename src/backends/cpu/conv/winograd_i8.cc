@@ -88,29 +88,43 @@ struct IntegerWinograd4 {
   static HWY_INLINE VI without_odd_factor(VI v) { return hn::Mul(v, hn::Set(DI(), 0x38e38e39)); }
 };
 
+/// Transforms a square of kIn x kIn vectors to one of kOut x kOut: the columns first, then their rows. V load(y, x);
+/// store(y, x, V), row by row.
+template <int kIn, int kOut, class V, class Load, class Transform, class Store>
+HWY_INLINE void transform_square(Load&& load, Transform&& transform, Store&& store) {
+  V columns[kIn][kOut];
+#pragma GCC unroll 6
+  for (int x = 0; x < kIn; ++x) {
+    V column[kIn];
+#pragma GCC unroll 6
+    for (int y = 0; y < kIn; ++y) column[y] = load(y, x);
+    transform(column, columns[x]);
+  }
+#pragma GCC unroll 6
+  for (int y = 0; y < kOut; ++y) {
+    V row[kIn], made[kOut];
+#pragma GCC unroll 6
+    for (int x = 0; x < kIn; ++x) row[x] = columns[x][y];
+    transform(row, made);
+#pragma GCC unroll 6
+    for (int x = 0; x < kOut; ++x) store(y, x, made[x]);
+  }
+}
+
 template <class Scheme>
 void transform_filter(const int8_t* g, int64_t tap, int64_t n, int16_t* u, int64_t step) {
   constexpr int kSide = Scheme::kTile + 2;
   const DS d;
   const hn::Rebind<int8_t, DS> d8;
   for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d))) {
-    VS t[3][kSide];  // columns of Gg
-#pragma GCC unroll 3
-    for (int x = 0; x < 3; ++x) {
-      VS column[3];
-#pragma GCC unroll 3
-      for (int y = 0; y < 3; ++y) column[y] = hn::PromoteTo(d, hn::LoadU(d8, g + (y * 3 + x) * tap + i));
-      Scheme::filter(column, t[x]);
-    }
     int16_t* to = u + i;
-#pragma GCC unroll 6
-    for (int y = 0; y < kSide; ++y) {
-      const VS row[3] = {t[0][y], t[1][y], t[2][y]};
-      VS made[kSide];
-      Scheme::filter(row, made);
-#pragma GCC unroll 6
-      for (int x = 0; x < kSide; ++x, to += step) hn::StoreU(made[x], d, to);
-    }
+    transform_square<3, kSide, VS>([&](int y, int x)
+                                       HWY_ATTR { return hn::PromoteTo(d, hn::LoadU(d8, g + (y * 3 + x) * tap + i)); },
+                                   [](const VS* from, VS* made) HWY_ATTR { Scheme::filter(from, made); },
+                                   [&](int /*y*/, int /*x*/, VS v) HWY_ATTR {
+                                     hn::StoreU(v, d, to);
+                                     to += step;
+                                   });
   }
 }
 
@@ -123,27 +137,17 @@ void transform_input_of(const uint8_t* const* pixels, int64_t channels, int32_t 
   const VS vz = hn::Set(d, static_cast<int16_t>(zero));
   for (int64_t next = 0; next < channels; next += lanes) {
     const int64_t c = std::min(next, channels - lanes);
-    VS t[kSide][kSide];  // columns of B'd
-#pragma GCC unroll 6
-    for (int x = 0; x < kSide; ++x) {
-      VS column[kSide];
-#pragma GCC unroll 6
-      for (int y = 0; y < kSide; ++y) {
-        const auto bytes = hn::LoadU(d8, reinterpret_cast<const T*>(pixels[y * kSide + x] + c));
-        column[y] = hn::Sub(hn::PromoteTo(d, bytes), vz);
-      }
-      Scheme::input(column, t[x]);
-    }
     int16_t* to = v + c;
-#pragma GCC unroll 6
-    for (int y = 0; y < kSide; ++y) {
-      VS row[kSide], made[kSide];
-#pragma GCC unroll 6
-      for (int x = 0; x < kSide; ++x) row[x] = t[x][y];
-      Scheme::input(row, made);
-#pragma GCC unroll 6
-      for (int x = 0; x < kSide; ++x, to += step) hn::StoreU(made[x], d, to);
-    }
+    transform_square<kSide, kSide, VS>(
+        [&](int y, int x) HWY_ATTR {
+          const auto bytes = hn::LoadU(d8, reinterpret_cast<const T*>(pixels[y * kSide + x] + c));
+          return hn::Sub(hn::PromoteTo(d, bytes), vz);
+        },
+        [](const VS* from, VS* made) HWY_ATTR { Scheme::input(from, made); },
+        [&](int /*y*/, int /*x*/, VS made) HWY_ATTR {
+          hn::StoreU(made, d, to);
+          to += step;
+        });
   }
 }
 
@@ -159,27 +163,14 @@ void transform_output(const int32_t* m, int64_t step, const int32_t* bias, int64
   constexpr int kTile = Scheme::kTile, kSide = kTile + 2;
   const DI d;
   for (int64_t c = 0; c < channels; c += static_cast<int64_t>(hn::Lanes(d))) {
-    VI t[kSide][kTile];  // columns of A'm
-#pragma GCC unroll 6
-    for (int x = 0; x < kSide; ++x) {
-      VI column[kSide];
-#pragma GCC unroll 6
-      for (int y = 0; y < kSide; ++y) column[y] = hn::LoadU(d, m + (y * kSide + x) * step + c);
-      Scheme::output(column, t[x]);
-    }
     const VI addend = hn::LoadU(d, bias + c);
-#pragma GCC unroll 4
-    for (int y = 0; y < kTile; ++y) {
-      VI row[kSide], made[kTile];
-#pragma GCC unroll 6
-      for (int x = 0; x < kSide; ++x) row[x] = t[x][y];
-      Scheme::output(row, made);
-#pragma GCC unroll 4
-      for (int x = 0; x < kTile; ++x) {
-        const VI whole = hn::ShiftRight<Scheme::kScaleBits>(Scheme::without_odd_factor(made[x]));
-        hn::StoreU(hn::Add(whole, addend), d, to + y * line + x * stride + c);
-      }
-    }
+    transform_square<kSide, kTile, VI>(
+        [&](int y, int x) HWY_ATTR { return hn::LoadU(d, m + (y * kSide + x) * step + c); },
+        [](const VI* from, VI* made) HWY_ATTR { Scheme::output(from, made); },
+        [&](int y, int x, VI sum) HWY_ATTR {
+          const VI whole = hn::ShiftRight<Scheme::kScaleBits>(Scheme::without_odd_factor(sum));
+          hn::StoreU(hn::Add(whole, addend), d, to + y * line + x * stride + c);
+        });
   }
 }
 
