@@ -36,7 +36,8 @@ class ConvI8 final : public Kernel {
         rescale_(requantize_accumulators(spec.isa, requantize_params_)),
         gemm_(gemm_i8(spec.isa, filter_fits_int8(g, *spec.constant(1), q.w_zeros))),
         chunks_(g, gemm_),
-        turned_(gemm_.turns(q.x_signed, g.out_pixels())),
+        turned_(g.pointwise() ? gemm_.turns_in_copy(q.x_signed, g.out_pixels(), g.c_out, g.k())
+                              : gemm_.turns(q.x_signed, g.out_pixels())),
         threads_(std::max(spec.threads, 1)) {
     const Tensor& filter = *spec.constant(1);
     const bool unquantized = is_ordered_filter(g, filter, q_.w_zeros);

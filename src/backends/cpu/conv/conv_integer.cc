@@ -49,7 +49,8 @@ class ConvIntegerKernel final : public Kernel {
         x_signed_(images == Images::kDynamicQuant || spec.inputs[0].dtype == DType::kI8),
         gemm_(gemm_i8(spec.isa, filter_fits_int8(g, *spec.constant(1), params.zeros))),
         chunks_(g, gemm_),
-        turned_(gemm_.turns(x_signed_, g.out_pixels())),
+        turned_(g.pointwise() ? gemm_.turns_in_copy(x_signed_, g.out_pixels(), g.c_out, g.k())
+                              : gemm_.turns(x_signed_, g.out_pixels())),
         quant_(dynamic_quant_ops(spec.isa)),
         threads_(std::max(spec.threads, 1)) {
     const bool operands = images == Images::kAccumulators || images == Images::kScaled;

@@ -107,9 +107,13 @@ struct GemmI8 {
   /// Int16Form: `zero` is subtracted.
   void convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, bool is_signed, int32_t zero, void* a,
                int64_t lda, bool turned = false) const;
-  /// True if so many rows of int8 had better have their sign bits turned before tiles see them, as uint8. Few rows wait
-  /// for weights rather than for products.
-  bool turns(bool a_signed, int64_t rows) const { return turns_int8 && a_signed && rows > 3; }
+  /// True if the m rows of int8 of a product, which are copied anyway, had better have their sign bits turned before
+  /// tiles see them, as uint8. Few rows wait for b instead.
+  bool turns(bool a_signed, int64_t m) const { return turns_int8 && a_signed && m > 3; }
+  /// True if they had better be copied for it: short ones that meet few panels had not.
+  bool turns_in_copy(bool a_signed, int64_t m, int64_t n, int64_t k) const {
+    return turns(a_signed, m) && panels(n) * k >= 256;
+  }
   /// The value that stands for `zero` in the accumulators of the byte form, which counts int8 from -128.
   static int32_t int8_zero_point(bool is_signed, int32_t zero) { return is_signed ? zero + 128 : zero; }
 

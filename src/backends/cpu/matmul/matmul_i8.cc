@@ -64,7 +64,7 @@ class MatMulI8 final : public Kernel {
                                 gemm_.addend_rows, key.matrix.c != nullptr});
         });
     has_bias_ = !requantize_params_ && spec.has(2);
-    turned_ = gemm_.turns(x_signed_, s.m);
+    turned_ = gemm_.turns_in_copy(x_signed_, s.m, s.n, s.k);
     const bool as_they_lie = gemm_.bytes && !turned_ && s.k % 4 == 0;
     direct_ = rows == Rows::kPerTensorParams && as_they_lie;
     reads_in_place_ = as_they_lie && (rows == Rows::kOperands || (rows == Rows::kDynamic && blocks_ == 1));

@@ -32,7 +32,7 @@ class MatMulI8Dynamic final : public Kernel {
         b_shift_((q.w_signed ? 0 : 128) - q.w_zeros.front()),
         gemm_(gemm_i8(spec.isa, packs_bytes_ || always_int8(q.w_signed, q.w_zeros))),
         lda_(gemm_.a_row_bytes(s.k)),
-        turned_(gemm_.turns(q.x_signed, s.m)) {
+        turned_(gemm_.turns_in_copy(q.x_signed, s.m, s.n, s.k)) {
     rows_offset_ = packs_bytes_ ? 0 : padded_bytes(s.n * s.k * 2);
     packed_at_ = rows_offset_ + padded_bytes(s.m * s.k + 64);
     converted_offset_ = packed_at_ + padded_bytes(gemm_.packed_bytes(s.k, s.n));
