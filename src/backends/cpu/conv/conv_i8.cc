@@ -36,8 +36,7 @@ class ConvI8 final : public Kernel {
         rescale_(requantize_accumulators(spec.isa, requantize_params_)),
         gemm_(gemm_i8(spec.isa, filter_fits_int8(g, *spec.constant(1), q.w_zeros))),
         chunks_(g, gemm_),
-        turned_(g.pointwise() ? gemm_.turns_in_copy(q.x_signed, g.out_pixels(), g.c_out, g.k())
-                              : gemm_.turns(q.x_signed, g.out_pixels())),
+        flipped_(flips_rows(g, gemm_, q.x_signed)),
         threads_(std::max(spec.threads, 1)) {
     const Tensor& filter = *spec.constant(1);
     const bool unquantized = is_ordered_filter(g, filter, q_.w_zeros);
@@ -61,7 +60,7 @@ class ConvI8 final : public Kernel {
       const int64_t share = (g.out_pixels() + threads_ - 1) / threads_;
       block_ = std::min(block_, (share + gemm_.mr - 1) / gemm_.mr * gemm_.mr);
     }
-    direct_ = g.pointwise() && gemm_.bytes && !turned_;
+    direct_ = g.pointwise() && gemm_.bytes && !flipped_;
     patches_ = padded_bytes(direct_ ? lda_ : block_ * lda_ + kPatchSlack);
     workspace_ = patches_ + (g.pointwise() || gemm_.bytes ? 0 : padded_bytes(block_ * lda_ / 2 + kPatchSlack));
     windows_ = chunks_.apply() ? chunks_.scratch_bytes(threads_) : threads_ * workspace_;
@@ -115,8 +114,8 @@ class ConvI8 final : public Kernel {
   }
   void image_rows(ThreadPool& pool, const uint8_t* x, uint8_t* y, uint8_t* scratch) const {
     if (chunks_.apply()) {
-      chunks_.image(pool, threads_, chunks_.loads_of(x, turned_), q_.x_signed && !turned_,
-                    static_cast<uint8_t>(q_.x_zero ^ (turned_ ? 0x80 : 0)), packed_->data<char>(), scratch,
+      chunks_.image(pool, threads_, chunks_.loads_of(x, flipped_), q_.x_signed && !flipped_,
+                    GemmI8::zero_byte(q_.x_zero, flipped_), packed_->data<char>(), scratch,
                     [&](const int32_t* acc, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) {
                       rescale_(requantize_params_, acc, gemm_.nr(), pixels, n, channel,
                                y + pixel * g_.all_out() + channel, g_.all_out());
@@ -149,13 +148,13 @@ class ConvI8 final : public Kernel {
       }
       if (g_.pointwise()) {
         gemm_.convert(from + first * g_.all_in(), g_.all_in(), rows, g_.c_in, q_.x_signed, q_.x_zero, scratch, lda_,
-                      turned_);
+                      flipped_);
       } else {
         uint8_t* raw = gemm_.bytes ? scratch : scratch + patches_;
         const int64_t stride = gemm_.bytes ? lda_ : lda_ / 2;
         im2col_rows<uint8_t>(g_, from, first, last, static_cast<uint8_t>(q_.x_zero), raw, stride);
         if (!gemm_.bytes) gemm_.convert(raw, stride, rows, stride, q_.x_signed, q_.x_zero, scratch, lda_);
-        if (turned_) gemm_.turn(scratch, rows * lda_, scratch);
+        if (flipped_) gemm_.flip(scratch, rows * lda_, scratch);
       }
       multiply(scratch, lda_, first, rows, group, y);
     }
@@ -164,7 +163,7 @@ class ConvI8 final : public Kernel {
   void multiply(const uint8_t* a, int64_t lda, int64_t first, int64_t rows, int64_t group, uint8_t* y) const {
     const void* packed = packed_->data<char>() + group * gemm_.packed_bytes(g_.k(), g_.c_out);
     uint8_t* to = y + first * g_.all_out() + group * g_.c_out;
-    gemm_.run(rows, g_.c_out, g_.k(), a, lda, q_.x_signed && !turned_, packed, 0, gemm_.panels(g_.c_out),
+    gemm_.run(rows, g_.c_out, g_.k(), a, lda, q_.x_signed && !flipped_, packed, 0, gemm_.panels(g_.c_out),
               [&](const int32_t* acc, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
                 rescale_(requantize_params_, acc, gemm_.nr(), n_rows, n, group * g_.c_out + column,
                          to + row * g_.all_out() + column, g_.all_out());
@@ -177,7 +176,7 @@ class ConvI8 final : public Kernel {
   RequantizeAccumulators rescale_;
   const GemmI8& gemm_;
   ConvLineBuffer chunks_;
-  bool turned_;  ///< rows of patches have their sign bits turned
+  bool flipped_;  ///< rows of patches have their sign bits flipped
   int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, workspace_ = 0, windows_ = 0, turned_in_ = 0, turned_out_ = 0;
   bool direct_ = false;
   Packed packed_;

@@ -49,8 +49,7 @@ class ConvIntegerKernel final : public Kernel {
         x_signed_(images == Images::kDynamicQuant || spec.inputs[0].dtype == DType::kI8),
         gemm_(gemm_i8(spec.isa, filter_fits_int8(g, *spec.constant(1), params.zeros))),
         chunks_(g, gemm_),
-        turned_(g.pointwise() ? gemm_.turns_in_copy(x_signed_, g.out_pixels(), g.c_out, g.k())
-                              : gemm_.turns(x_signed_, g.out_pixels())),
+        flipped_(flips_rows(g, gemm_, x_signed_)),
         quant_(dynamic_quant_ops(spec.isa)),
         threads_(std::max(spec.threads, 1)) {
     const bool operands = images == Images::kAccumulators || images == Images::kScaled;
@@ -99,7 +98,7 @@ class ConvIntegerKernel final : public Kernel {
           const auto load = [&](int64_t at, int64_t pixels, uint8_t* to) {
             const int64_t n = pixels * g_.all_in();
             quant_.quantize(real + at, n, rule, to);
-            if (turned_) gemm_.turn(to, n, to);
+            if (flipped_) gemm_.flip(to, n, to);
             prefetch_row(real + at + n, n * int64_t{sizeof(float)});
           };
           lines_of_image(ctx, load, params, image, scratch);
@@ -167,8 +166,13 @@ class ConvIntegerKernel final : public Kernel {
                  to + i * gemm_.packed_bytes(depth, g_.c_out));
     std::copy(params.scales.begin(), params.scales.end(), reinterpret_cast<float*>(to + scales_at_));
     auto* acc = reinterpret_cast<uint32_t*>(to + column_sums_offset_);
-    for (int64_t o = 0; o < g_.all_out(); ++o)
-      acc[o] = std::accumulate(values + o * g_.k(), values + (o + 1) * g_.k(), uint32_t{0});
+    for (int64_t o = 0; o < g_.all_out(); ++o) {
+      const W* filter = values + o * g_.k();
+      if constexpr (sizeof(W) == 1)
+        acc[o] = static_cast<uint32_t>(gemm_.sum_bytes(reinterpret_cast<const uint8_t*>(filter), g_.k(), true));
+      else
+        acc[o] = std::accumulate(filter, filter + g_.k(), uint32_t{0});
+    }
     return packed;
   }
   /// By the line buffer; load: as for ConvLineBuffer::image().
@@ -176,8 +180,8 @@ class ConvIntegerKernel final : public Kernel {
   void lines_of_image(KernelContext& ctx, Load&& load, const QuantParams& params, int64_t image,
                       uint8_t* scratch) const {
     const Outputs out = outputs(ctx, params, image);
-    chunks_.image(ctx.threads(), threads_, load, x_signed_ && !turned_,
-                  static_cast<uint8_t>(params.zero_point ^ (turned_ ? 0x80 : 0)), packed_->data<char>(), scratch,
+    chunks_.image(ctx.threads(), threads_, load, x_signed_ && !flipped_, GemmI8::zero_byte(params.zero_point, flipped_),
+                  packed_->data<char>(), scratch,
                   [&](const int32_t* acc, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) {
                     put(out, acc, pixel, pixels, channel, n);
                   });
@@ -185,7 +189,7 @@ class ConvIntegerKernel final : public Kernel {
   }
   void rows_of_image(KernelContext& ctx, const uint8_t* x, const QuantParams& params, int64_t image,
                      uint8_t* scratch) const {
-    if (chunks_.apply()) return lines_of_image(ctx, chunks_.loads_of(x, turned_), params, image, scratch);
+    if (chunks_.apply()) return lines_of_image(ctx, chunks_.loads_of(x, flipped_), params, image, scratch);
     const Outputs out = outputs(ctx, params, image);
     const int64_t blocks = (g_.out_pixels() + block_ - 1) / block_, slots = std::min(threads_, blocks);
     ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
@@ -245,21 +249,21 @@ class ConvIntegerKernel final : public Kernel {
   void block(const uint8_t* x, const QuantParams& params, const Outputs& out, int64_t first, uint8_t* scratch) const {
     const int64_t rows = std::min(first + block_, g_.out_pixels()) - first;
     const bool direct =
-        g_.pointwise() && gemm_.bytes && !turned_ && g_.c_in % 4 == 0;  // whole groups as they lie in the image
+        g_.pointwise() && gemm_.bytes && !flipped_ && g_.c_in % 4 == 0;  // whole groups as they lie in the image
     for (int64_t group = 0; group < g_.groups; ++group) {
       const uint8_t* a = direct ? x + first * g_.all_in() + group * g_.c_in : scratch;
       if (g_.pointwise() && !direct) {
         gemm_.convert(x + first * g_.all_in() + group * g_.c_in, g_.all_in(), rows, g_.c_in, x_signed_,
-                      params.zero_point, scratch, lda_, turned_);
+                      params.zero_point, scratch, lda_, flipped_);
       } else if (!direct) {
         uint8_t* raw = gemm_.bytes ? scratch : scratch + patches_;
         const int64_t stride = gemm_.bytes ? lda_ : lda_ / 2;
         im2col_rows<uint8_t>(g_, x + group * g_.c_in, first, first + rows, static_cast<uint8_t>(params.zero_point), raw,
                              stride);
         if (!gemm_.bytes) gemm_.convert(raw, stride, rows, stride, x_signed_, params.zero_point, scratch, lda_);
-        if (turned_) gemm_.turn(scratch, rows * lda_, scratch);
+        if (flipped_) gemm_.flip(scratch, rows * lda_, scratch);
       }
-      gemm_.run(rows, g_.c_out, g_.k(), a, direct ? g_.all_in() : lda_, x_signed_ && !turned_,
+      gemm_.run(rows, g_.c_out, g_.k(), a, direct ? g_.all_in() : lda_, x_signed_ && !flipped_,
                 packed_->data<char>() + group * gemm_.packed_bytes(g_.k(), g_.c_out), 0, gemm_.panels(g_.c_out),
                 [&](const int32_t* acc, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
                   put(out, acc, first + row, n_rows, group * g_.c_out + column, n);
@@ -275,7 +279,7 @@ class ConvIntegerKernel final : public Kernel {
   EpilogueF32 epilogue_;
   const GemmI8& gemm_;
   ConvLineBuffer chunks_;
-  bool turned_;  ///< rows of patches have their sign bits turned
+  bool flipped_;  ///< rows of patches have their sign bits flipped
   const DynamicQuantOps& quant_;
   int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, raw_ = 0, windows_ = 0, quantized_ = 0;
   int64_t scales_at_ = 0, column_sums_offset_ = 0;

@@ -18,6 +18,13 @@ inline void prefetch_row(const void* from, int64_t n) {
   for (int64_t i = 0; i < std::min(n, kMost); i += kLine) __builtin_prefetch(static_cast<const char*>(from) + i, 0, 2);
 }
 
+/// True if rows of a convolution's int8 patches have their sign bits flipped (GemmI8::flips). Those of pointwise ones
+/// need not be copied else.
+inline bool flips_rows(const ConvShape& g, const GemmI8& gemm, bool x_signed) {
+  return g.pointwise() ? gemm.flips_in_copy(x_signed, g.out_pixels(), g.c_out, g.k())
+                       : gemm.flips(x_signed, g.out_pixels());
+}
+
 /// A channels-last convolution of bytes whose windows are read in chunks from padded rows: a chunk is a line of a
 /// window, or one tap of a line where its taps do not lie side by side. Packed filters are of k() elements: chunks
 /// end with whole groups. Where it is the better way, the rows are those of ConvBands.
@@ -54,14 +61,11 @@ class ConvLineBuffer {
     return threads * rows_.workspace_bytes() + rows_.outside_bytes();
   }
 
-  /// The `load` of image() for an image x of bytes, whose sign bits it turns or not.
-  auto loads_of(const uint8_t* x, bool turned) const {
-    return [this, x, turned](int64_t at, int64_t pixels, uint8_t* to) {
+  /// The `load` of image() for an image x of bytes, whose sign bits it flips or not.
+  auto loads_of(const uint8_t* x, bool flipped) const {
+    return [this, x, flipped](int64_t at, int64_t pixels, uint8_t* to) {
       const int64_t n = pixels * g_.all_in();
-      if (turned)
-        gemm_.turn(x + at, n, to);
-      else
-        std::copy_n(x + at, n, to);
+      gemm_.copy_bytes(x + at, n, flipped, to);
       prefetch_row(x + at + n, n);
     };
   }

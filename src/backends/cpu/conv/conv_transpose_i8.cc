@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -196,7 +195,7 @@ class ConvTransposeRows final : public Kernel {
       : s_(s),
         ends_(std::move(ends)),
         gemm_(gemm),
-        turned_(gemm.turns(q.x_signed, s.out_pixels())),
+        flipped_(gemm.flips(q.x_signed, s.out_pixels())),
         rows_(window(s), false, nullptr),
         steps_(gemm.steps(s.c_in)),
         threads_(std::max(spec.threads, 1)) {
@@ -226,7 +225,7 @@ class ConvTransposeRows final : public Kernel {
     const int64_t slots = std::min(threads_, s_.out[1]);
     for (int64_t index = 0; index < s_.batch; ++index) {
       const ImageI8 image = ends_.image(ctx, index, outside + padded_bytes(rows_.outside_bytes()));
-      rows_.fill_outside(outside, static_cast<uint8_t>(image.params.zero_point ^ (turned_ ? 0x80 : 0)));
+      rows_.fill_outside(outside, GemmI8::zero_byte(image.params.zero_point, flipped_));
       ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
         for (int64_t slot = begin; slot < end; ++slot) {
           uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
@@ -304,11 +303,7 @@ class ConvTransposeRows final : public Kernel {
   void line(const ImageI8& image, const uint8_t* outside, int64_t oy, uint8_t* workspace) const {
     constexpr int64_t kAllPixels = std::numeric_limits<int64_t>::max();
     const auto load = [&](int64_t at, int64_t pixels, uint8_t* to) {
-      const int64_t n = pixels * s_.all_in();
-      if (turned_)
-        gemm_.turn(image.x + at, n, to);
-      else
-        std::memcpy(to, image.x + at, static_cast<size_t>(n));
+      gemm_.copy_bytes(image.x + at, pixels * s_.all_in(), flipped_, to);
     };
     const int64_t py = oy % s_.stride[1], my = oy / s_.stride[1], left = window_pad_;
     for (int64_t px = 0; px < std::min(s_.stride[2], s_.out[2]); ++px) {
@@ -338,7 +333,7 @@ class ConvTransposeRows final : public Kernel {
     alignas(64) int32_t acc[GemmI8::kMaxTile];
     TileState state;
     for (int64_t p = 0; p < gemm_.panels(s_.c_out); ++p) {
-      const auto& tile = gemm_.tiles[ends_.x_signed() && !turned_][gemm_.width(s_.c_out, p) / gemm_.lanes - 1];
+      const auto& tile = gemm_.tiles[ends_.x_signed() && !flipped_][gemm_.width(s_.c_out, p) / gemm_.lanes - 1];
       const int64_t column = p * gemm_.nr(), channel = group * s_.c_out + column;
       for (int64_t at = 0; at < pixels; at += height) {
         const int64_t here = std::min(height, pixels - at);
@@ -354,7 +349,7 @@ class ConvTransposeRows final : public Kernel {
   Spread s_;
   TransposedEnds ends_;
   const GemmI8& gemm_;
-  bool turned_;  ///< rows have their sign bits turned
+  bool flipped_;  ///< rows have their sign bits flipped
   LineBuffer rows_;
   int64_t steps_, threads_, sums_at_ = 0, window_pad_ = window(s_).pad[2];
   std::vector<Phase> phases_;

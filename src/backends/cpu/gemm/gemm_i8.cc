@@ -248,10 +248,18 @@ struct Forms {
   GemmI8 bytes, int16s, byte_pairs;
 };
 
+int32_t sum_one_by_one(const uint8_t* x, int64_t n, bool is_signed) {
+  uint32_t sum = 0;
+  for (int64_t i = 0; i < n; ++i)
+    sum += static_cast<uint32_t>(is_signed ? static_cast<int32_t>(static_cast<int8_t>(x[i])) : x[i]);
+  return static_cast<int32_t>(sum);
+}
+
 Forms make_forms(Isa isa) {
   Forms f;
   f.int16s = SMELT_FOR_LEVEL(isa, make_gemm_i8)(false);
   f.bytes = SMELT_FOR_LEVEL(isa, make_gemm_i8)(true);
+  f.int16s.sum_bytes = f.bytes.sum_bytes = sum_one_by_one;
 #if defined(__x86_64__)
   if (isa.has(IsaFeature::kVnni)) fill_vnni_tiles(f.bytes, f.int16s);
   if (isa.has(IsaFeature::kAmx)) fill_amx_tiles(f.bytes);
@@ -330,7 +338,7 @@ void GemmI8::pack(const int8_t* weights, int64_t k, int64_t n, const int32_t* bi
 }
 
 void GemmI8::convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, bool is_signed, int32_t zero, void* a,
-                     int64_t lda, bool turned) const {
+                     int64_t lda, bool flipped) const {
   if (ldx == k && lda == k * (bytes ? 1 : 2)) {  // no gaps: one long row
     k *= rows;
     rows = 1;
@@ -339,10 +347,8 @@ void GemmI8::convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, boo
     char* to = static_cast<char*>(a) + r * lda;
     if (!bytes)
       to_int16(x + r * ldx, k, is_signed, zero, reinterpret_cast<int16_t*>(to));
-    else if (turned)
-      turn(x + r * ldx, k, reinterpret_cast<uint8_t*>(to));
     else
-      std::memcpy(to, x + r * ldx, static_cast<size_t>(k));
+      copy_bytes(x + r * ldx, k, flipped, reinterpret_cast<uint8_t*>(to));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 
 #include "backends/cpu/core/isa.h"
@@ -44,7 +45,7 @@ struct GemmI8 {
   /// Rows of addends of a panel. Of two the first is for bytes of a that count from the least of their type, the second
   /// for int8 as they are.
   int64_t addend_rows = 1;
-  bool turns_int8 = false;           ///< tiles of int8 are slower than those of uint8
+  bool flips_int8 = false;           ///< tiles of int8 are slower than those of uint8
   int64_t block_bytes = 384 * 1024;  ///< of rows of a that stay in the second cache
   using Tiles = std::array<std::array<std::array<Tile, 32>, 2>, 2>;
   Tiles tiles{};              ///< [a is int8][panel width / lanes - 1][rows - 1]; int16s: the same of both signs
@@ -103,26 +104,37 @@ struct GemmI8 {
       }
     }
   }
-  /// Turns rows of k quantized bytes into rows of a. is_signed: int8, else uint8. Bytes: as they are, or `turned`.
+  /// Turns rows of k quantized bytes into rows of a. is_signed: int8, else uint8. Bytes: as they are, or `flipped`.
   /// Int16Form: `zero` is subtracted.
   void convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, bool is_signed, int32_t zero, void* a,
-               int64_t lda, bool turned = false) const;
-  /// True if the m rows of int8 of a product, which are copied anyway, had better have their sign bits turned before
+               int64_t lda, bool flipped = false) const;
+  /// True if the m rows of int8 of a product, which are copied anyway, had better have their sign bits flipped before
   /// tiles see them, as uint8. Few rows wait for b instead.
-  bool turns(bool a_signed, int64_t m) const { return turns_int8 && a_signed && m > 3; }
+  bool flips(bool a_signed, int64_t m) const { return flips_int8 && a_signed && m > 3; }
   /// True if they had better be copied for it: short ones that meet few panels had not.
-  bool turns_in_copy(bool a_signed, int64_t m, int64_t n, int64_t k) const {
-    return turns(a_signed, m) && panels(n) * k >= 256;
+  bool flips_in_copy(bool a_signed, int64_t m, int64_t n, int64_t k) const {
+    return flips(a_signed, m) && panels(n) * k >= 256;
   }
+  /// Copies n bytes, their sign bits flipped or not.
+  void copy_bytes(const uint8_t* x, int64_t n, bool flipped, uint8_t* out) const {
+    if (flipped)
+      flip(x, n, out);
+    else
+      std::memcpy(out, x, static_cast<size_t>(n));
+  }
+  /// The byte of a zero point among such copies.
+  static uint8_t zero_byte(int32_t zero, bool flipped) { return static_cast<uint8_t>(zero ^ (flipped ? 0x80 : 0)); }
   /// The value that stands for `zero` in the accumulators of the byte form, which counts int8 from -128.
   static int32_t int8_zero_point(bool is_signed, int32_t zero) { return is_signed ? zero + 128 : zero; }
 
   /// pack() of bytes on levels that have a fast one; else null.
   void (*pack_bytes)(const GemmI8& gemm, const BytesOfB& b, const int32_t* bias, int32_t a_zero,
                      void* packed) = nullptr;
-  /// Copies n bytes with their sign bits turned, or does so in place; null on levels without a fast way. Bytes of
+  /// Copies n bytes with their sign bits flipped, or does so in place; null on levels without a fast way. Bytes of
   /// either sign count from the least of their type, so that accumulators are the same.
-  void (*turn)(const uint8_t* x, int64_t n, uint8_t* out) = nullptr;
+  void (*flip)(const uint8_t* x, int64_t n, uint8_t* out) = nullptr;
+  /// The sum of n bytes, int8 or uint8, modulo 2^32.
+  int32_t (*sum_bytes)(const uint8_t* x, int64_t n, bool is_signed) = nullptr;
   void (*to_int16)(const uint8_t* x, int64_t n, bool is_signed, int32_t zero, int16_t* out) = nullptr;
 };
 

@@ -62,14 +62,14 @@ struct Product {
   }
   static size_t size(int64_t n) { return static_cast<size_t>(n); }
 
-  void check(const GemmI8& g, Isa isa, bool turned = false) const {
+  void check(const GemmI8& g, Isa isa, bool flipped = false) const {
     AlignedBuffer packed(size(g.packed_bytes(k, n))), a(size(m * g.a_row_bytes(k)));
     g.pack(weights.data(), k, n, bias.data(), GemmI8::int8_zero_point(a_signed, zero), packed.data<char>());
     for (int64_t i = 0; i < m; ++i)
       g.convert(x.data() + i * k, k, 1, k, a_signed, zero, a.data<char>() + i * g.a_row_bytes(k), g.a_row_bytes(k),
-                turned);
+                flipped);
     int64_t seen = 0;
-    g.run(m, n, k, a.data<char>(), g.a_row_bytes(k), a_signed && !turned, packed.data<char>(), 0, g.panels(n),
+    g.run(m, n, k, a.data<char>(), g.a_row_bytes(k), a_signed && !flipped, packed.data<char>(), 0, g.panels(n),
           [&](const int32_t* acc, int64_t row, int64_t rows, int64_t column, int64_t columns) {
             for (int64_t i = 0; i < rows; ++i)
               for (int64_t j = 0; j < columns; ++j, ++seen)
@@ -103,11 +103,11 @@ TEST(GemmI8, EveryHeightOfTiles) {
       }
 }
 
-// Rows of int8 with turned sign bits are uint8 whose accumulators are the same.
-TEST(GemmI8, TurnedRows) {
+// Rows of int8 with flipped sign bits are uint8 whose accumulators are the same.
+TEST(GemmI8, FlippedRows) {
   for (const int64_t k : {1, 63, 64, 200})
     for (const Isa isa : test::tested_isas())
-      if (const GemmI8& g = gemm_i8(isa, true); g.turn) {
+      if (const GemmI8& g = gemm_i8(isa, true); g.flip) {
         const Product product(15, 45, k, true, -3);
         product.check(g, isa, true);
       }

@@ -135,7 +135,7 @@ void fill(GemmI8& g, bool sign) {
   if constexpr (MR > 1) fill<P, MR - 1, kAddendRows>(g, sign);
 }
 
-void turn_sign_bits(const uint8_t* x, int64_t n, uint8_t* out) {
+void flip_sign_bits(const uint8_t* x, int64_t n, uint8_t* out) {
   const __m512i bits = _mm512_set1_epi8(static_cast<char>(0x80));
   int64_t i = 0;
   for (; i + 64 <= n; i += 64) _mm512_storeu_si512(out + i, _mm512_xor_si512(_mm512_loadu_si512(x + i), bits));
@@ -150,9 +150,10 @@ void fill_vnni_tiles(GemmI8& bytes, GemmI8& int16s) {
   bytes.lanes = int16s.lanes = 16;
   bytes.bytes = true;
   bytes.pack_bytes = pack_bytes_vnni;
-  bytes.turn = turn_sign_bits;
-  // Intel's two ports for 512 bits do the products; AMD has others for what turns the bits in tiles.
-  bytes.turns_int8 = __builtin_cpu_is("intel") != 0;
+  bytes.flip = flip_sign_bits;
+  bytes.sum_bytes = sum_bytes_vnni;
+  // Intel's two ports for 512 bits do the products; AMD has others for what flips the bits in tiles.
+  bytes.flips_int8 = __builtin_cpu_is("intel") != 0;
   fill<Int8Products, 14>(bytes, false);
   fill<SignedInt8Products, 14>(bytes, true);
   for (const bool sign : {false, true}) fill<Int16Products, 14>(int16s, sign);

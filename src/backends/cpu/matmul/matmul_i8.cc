@@ -6,7 +6,6 @@
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_i8.h"
-#include "backends/cpu/gemm/pack_bytes_vnni.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/matmul/matrix_key.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
@@ -64,8 +63,8 @@ class MatMulI8 final : public Kernel {
                                 gemm_.addend_rows, key.matrix.c != nullptr});
         });
     has_bias_ = !requantize_params_ && spec.has(2);
-    turned_ = gemm_.turns_in_copy(x_signed_, s.m, s.n, s.k);
-    const bool as_they_lie = gemm_.bytes && !turned_ && s.k % 4 == 0;
+    flipped_ = gemm_.flips_in_copy(x_signed_, s.m, s.n, s.k);
+    const bool as_they_lie = gemm_.bytes && !flipped_ && s.k % 4 == 0;
     direct_ = rows == Rows::kPerTensorParams && as_they_lie;
     reads_in_place_ = as_they_lie && (rows == Rows::kOperands || (rows == Rows::kDynamic && blocks_ == 1));
     a_bytes_ = direct_ || reads_in_place_ ? 0 : padded_bytes(s.m * lda_);
@@ -164,25 +163,18 @@ class MatMulI8 final : public Kernel {
   /// Adds the sum of each column, uint8 counted from 128.
   void add_column_sums(const BytesOfB& b, uint32_t* sums) const {
     const uint32_t less = b.is_signed ? 0 : 128;
-#if defined(__x86_64__)
-    if (gemm_.bytes && b.row_stride == 1) {  // with VNNI
+    if (b.row_stride == 1) {
       for (int64_t j = 0; j < b.n; ++j) {
-        const int32_t sum = sum_bytes_vnni(b.data + j * b.column_stride, b.k, b.is_signed);
+        const int32_t sum = gemm_.sum_bytes(b.data + j * b.column_stride, b.k, b.is_signed);
         sums[j] += static_cast<uint32_t>(sum) - less * static_cast<uint32_t>(b.k);
       }
       return;
     }
-#endif
-    const auto value = [&](int64_t i, int64_t j) {
-      const uint8_t byte = b.data[i * b.row_stride + j * b.column_stride];
-      return static_cast<uint32_t>(b.is_signed ? static_cast<int8_t>(byte) : byte) - less;
-    };
-    if (b.column_stride == 1)
-      for (int64_t i = 0; i < b.k; ++i)
-        for (int64_t j = 0; j < b.n; ++j) sums[j] += value(i, j);
-    else
-      for (int64_t j = 0; j < b.n; ++j)
-        for (int64_t i = 0; i < b.k; ++i) sums[j] += value(i, j);
+    for (int64_t i = 0; i < b.k; ++i)
+      for (int64_t j = 0; j < b.n; ++j) {
+        const uint8_t byte = b.data[i * b.row_stride + j];
+        sums[j] += static_cast<uint32_t>(b.is_signed ? static_cast<int8_t>(byte) : byte) - less;
+      }
   }
   Packed pack(const QuantizedWeights& w) const {
     auto packed =
@@ -229,7 +221,7 @@ class MatMulI8 final : public Kernel {
   void quantize_rows(const Tensor& a, int64_t first, int64_t last, uint8_t* to, QuantParams* params) const {
     quant_.quantize_rows(a.data<float>() + first * s_.k, last - first, s_.k, attrs_.asymmetric_inputs,
                          reinterpret_cast<int8_t*>(to + first * lda_), lda_, params + first);
-    if (turned_) gemm_.turn(to + first * lda_, (last - first) * lda_, to + first * lda_);
+    if (flipped_) gemm_.flip(to + first * lda_, (last - first) * lda_, to + first * lda_);
     for (int64_t r = first; r < last; ++r) params[r].zero_point = GemmI8::int8_zero_point(true, params[r].zero_point);
   }
   /// Brings row r of a into the form of the tiles, block by block, and fills its params, which lie s_.m apart where
@@ -255,7 +247,7 @@ class MatMulI8 final : public Kernel {
       if (rows_ != Rows::kPerTensorParams) zero = row.zero_point;
     }
     for (int64_t i = 0; i < blocks_; ++i) {
-      gemm_.convert(from + i * block_, s_.k, 1, depth(i), x_signed_, zero, to, lda_, turned_);
+      gemm_.convert(from + i * block_, s_.k, 1, depth(i), x_signed_, zero, to, lda_, flipped_);
       to += gemm_.a_row_bytes(depth(i));
     }
     if (rows_ != Rows::kBlocks) row.zero_point = gemm_.bytes ? GemmI8::int8_zero_point(x_signed_, zero) : 0;
@@ -274,7 +266,7 @@ class MatMulI8 final : public Kernel {
     for (int64_t i = 0; i < blocks_; ++i) {
       by.first = i == 0;
       by.last = i == blocks_ - 1;
-      gemm_.run(r1 - r0, s_.n, depth(i), rows, lda_, x_signed_ && !turned_, panels, p0, p1,
+      gemm_.run(r1 - r0, s_.n, depth(i), rows, lda_, x_signed_ && !flipped_, panels, p0, p1,
                 [&](const int32_t* acc, int64_t row, int64_t count, int64_t column, int64_t n) {
                   if (requantize_params_) {
                     rescale_(*requantize_params_, acc, gemm_.nr(), count, n, column,
@@ -310,7 +302,7 @@ class MatMulI8 final : public Kernel {
   int64_t threads_, blocks_, block_, depth_steps_ = 0, lda_ = 0, scales_at_ = 0, column_sums_offset_ = 0;
   int64_t a_bytes_ = 0, quantized_bytes_ = 0, per_token_params_ = 1;
   bool x_signed_ = true, has_bias_ = false, direct_ = false;
-  bool turned_ = false;          ///< rows of the tiles have their sign bits turned
+  bool flipped_ = false;         ///< rows of the tiles have their sign bits flipped
   bool in_place_ = false;        ///< float32 rows become rows of the tiles at once
   bool reads_in_place_ = false;  ///< the rows of a are rows of the tiles
   int32_t x_zero_ = 0;

@@ -32,7 +32,7 @@ class MatMulI8Dynamic final : public Kernel {
         b_shift_((q.w_signed ? 0 : 128) - q.w_zeros.front()),
         gemm_(gemm_i8(spec.isa, packs_bytes_ || always_int8(q.w_signed, q.w_zeros))),
         lda_(gemm_.a_row_bytes(s.k)),
-        turned_(gemm_.turns_in_copy(q.x_signed, s.m, s.n, s.k)) {
+        flipped_(gemm_.flips_in_copy(q.x_signed, s.m, s.n, s.k)) {
     rows_offset_ = packs_bytes_ ? 0 : padded_bytes(s.n * s.k * 2);
     packed_at_ = rows_offset_ + padded_bytes(s.m * s.k + 64);
     converted_offset_ = packed_at_ + padded_bytes(gemm_.packed_bytes(s.k, s.n));
@@ -78,24 +78,22 @@ class MatMulI8Dynamic final : public Kernel {
       a = rows;
       *stride = s_.k;
     }
-    if (gemm_.bytes && !turned_ && s_.k % gemm_.per_step() == 0) return a;
-    gemm_.convert(a, *stride, s_.m, s_.k, q_.x_signed, q_.x_zero, scratch + converted_offset_, lda_, turned_);
+    if (gemm_.bytes && !flipped_ && s_.k % gemm_.per_step() == 0) return a;
+    gemm_.convert(a, *stride, s_.m, s_.k, q_.x_signed, q_.x_zero, scratch + converted_offset_, lda_, flipped_);
     *stride = lda_;
     return scratch + converted_offset_;
   }
   void multiply(const uint8_t* a, uint8_t* scratch, uint8_t* y) const {
     int64_t stride = 0;
     const uint8_t* const rows = rows_of(a, scratch, &stride);
-    [[maybe_unused]] auto* const row_sums = reinterpret_cast<int32_t*>(scratch + row_sums_at_);
-    [[maybe_unused]] const bool adds = packs_bytes_ && b_shift_ != 0;
-#if defined(__x86_64__)
+    auto* const row_sums = reinterpret_cast<int32_t*>(scratch + row_sums_at_);
+    const bool adds = packs_bytes_ && b_shift_ != 0;
     for (int64_t r = 0; adds && r < s_.m; ++r) {
-      const int64_t zero = q_.x_zero + (turned_ ? 128 : 0);
-      const int64_t sum = sum_bytes_vnni(rows + r * stride, s_.k, q_.x_signed && !turned_) - s_.k * zero;
+      const int64_t zero = q_.x_zero + (flipped_ ? 128 : 0);
+      const int64_t sum = gemm_.sum_bytes(rows + r * stride, s_.k, q_.x_signed && !flipped_) - s_.k * zero;
       row_sums[r] = static_cast<int32_t>(static_cast<uint32_t>(sum) * static_cast<uint32_t>(b_shift_));
     }
-#endif
-    gemm_.run(s_.m, s_.n, s_.k, rows, stride, q_.x_signed && !turned_, scratch + packed_at_, 0, gemm_.panels(s_.n),
+    gemm_.run(s_.m, s_.n, s_.k, rows, stride, q_.x_signed && !flipped_, scratch + packed_at_, 0, gemm_.panels(s_.n),
               [&](int32_t* acc, int64_t row, int64_t count, int64_t column, int64_t n) {
 #if defined(__x86_64__)
                 if (adds) add_to_rows_vnni(row_sums + row, count, gemm_.nr(), n, acc);
@@ -112,7 +110,7 @@ class MatMulI8Dynamic final : public Kernel {
   int32_t b_shift_;  ///< what the packed bytes of b lack
   const GemmI8& gemm_;
   int64_t lda_;
-  bool turned_;  ///< rows of the tiles have their sign bits turned
+  bool flipped_;  ///< rows of the tiles have their sign bits flipped
   int64_t rows_offset_ = 0, packed_at_ = 0, converted_offset_ = 0, row_sums_at_ = 0;
 };
 
