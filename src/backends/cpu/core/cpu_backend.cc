@@ -6,6 +6,7 @@
 #include "backends/cpu/core/cost.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/gemm/strassen_f32.h"
 #include "base/selection.h"
 
 namespace smelt {
@@ -158,6 +159,7 @@ class CpuBackend final : public Backend {
   Result<std::shared_ptr<BackendDevice>> open(const SessionOptions& options) const override {
     if (options.fp16) return InvalidInput("the CPU back-end multiplies in float32: fp16 is for others");
     if (const auto winograd = winograd_setting(); !winograd.ok()) return winograd.error();
+    if (const auto strassen = strassen_setting(); !strassen.ok()) return strassen.error();
     SMELT_ASSIGN(const Isa isa,
                  options.isa.empty() ? selected_isa() : isa_named(options.isa.c_str(), "SessionOptions::isa"));
     return std::shared_ptr<BackendDevice>(

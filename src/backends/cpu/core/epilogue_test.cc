@@ -38,13 +38,14 @@ enum class Head : uint8_t {
   kDepthwise,
   kGroupNorm,
   kMatMul,
+  kMatMulStrassen,
   kMatMulDynamic,
   kTransposed,
 };
-constexpr Head kHeads[] = {Head::kPointwise,        Head::kLines,     Head::kPatches,    Head::kSegments,
-                           Head::kGroups,           Head::kStretches, Head::kFewFilters, Head::kDynamicQuant,
-                           Head::kDynamicPointwise, Head::kDepthwise, Head::kGroupNorm,  Head::kMatMul,
-                           Head::kMatMulDynamic,    Head::kTransposed};
+constexpr Head kHeads[] = {Head::kPointwise,        Head::kLines,         Head::kPatches,    Head::kSegments,
+                           Head::kGroups,           Head::kStretches,     Head::kFewFilters, Head::kDynamicQuant,
+                           Head::kDynamicPointwise, Head::kDepthwise,     Head::kGroupNorm,  Head::kMatMul,
+                           Head::kMatMulStrassen,   Head::kMatMulDynamic, Head::kTransposed};
 enum class Tail : uint8_t {
   kAdd,
   kAddFirst,
@@ -76,6 +77,8 @@ Line line_of(Head h) {
     case Head::kMatMul:
     case Head::kMatMulDynamic:
       return {31, 16, 37, 1, 1, 1};
+    case Head::kMatMulStrassen:
+      return {45, 256, 260, 1, 1, 1};
     case Head::kPatches:
       return {3, 400, 40, 3, 1, 1};
     case Head::kSegments:
@@ -111,7 +114,7 @@ ValueId head_of(Builder& b, Head h, ValueId x, const Line& l) {
     if (dynamic) filter.set_quant(per_tensor(0.01f, 0));
     return b.constant("filter", filter);
   };
-  if (h == Head::kMatMul || h == Head::kMatMulDynamic) {
+  if (h == Head::kMatMul || h == Head::kMatMulStrassen || h == Head::kMatMulDynamic) {
     MatMulAttrs a;
     a.transpose_b = true;
     a.dynamic_quant = dynamic;

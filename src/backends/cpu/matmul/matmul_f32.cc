@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
+#include <utility>
 
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/broadcast.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/gemm/pack_constant.h"
+#include "backends/cpu/gemm/strassen_f32.h"
 #include "backends/cpu/matmul/matrix_key.h"
 #include "ops/matmul/matmul_shape.h"
 
@@ -23,10 +26,11 @@ struct MatMulF32Key {
 /// k_, lda_ and workspaces count the words of the gemm.
 class MatMulF32 final : public Kernel {
  public:
-  MatMulF32(const MatMulShape& s, const GemmF32& gemm, const KernelSpec& spec)
+  MatMulF32(const MatMulShape& s, const GemmF32& gemm, const KernelSpec& spec, std::unique_ptr<StrassenF32> strassen)
       : s_(s),
         gemm_(gemm),
         attrs_(spec.attrs<MatMulAttrs>()),
+        strassen_(std::move(strassen)),
         threads_(std::max(spec.threads, 1)),
         k_(gemm.words(s.k)) {
     slots_ = s.batches >= threads_ ? threads_ : 1;
@@ -53,7 +57,7 @@ class MatMulF32 final : public Kernel {
     if (add_c_) c_loops_ = BroadcastLoops::make(s.g.output, spec.inputs[2].shape, s.g.output);
   }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(slots_ * (a_workspace_ + b_workspace_)) * sizeof(float);
+    return static_cast<size_t>(operand_floats() + threads_ * strassen_floats()) * sizeof(float);
   }
   /// Single rows are made once a token by plans of growing caches, which take over kernels that nodes are not appended
   /// to.
@@ -107,6 +111,9 @@ class MatMulF32 final : public Kernel {
     });
     apply_activation(attrs_.act, y, 1, s_.n, s_.n);
   }
+  int64_t operand_floats() const { return slots_ * (a_workspace_ + b_workspace_); }
+  /// Of a task's product; there is one matrix where it is not zero.
+  int64_t strassen_floats() const { return strassen_ ? round_up(strassen_->scratch_floats(), 16) : 0; }
   int64_t lda() const { return a_workspace_ ? lda_ : s_.g.a.row_stride; }
   /// True if the rows of a tile would meet in the same few lines of the nearest cache, and many tiles would suffer.
   bool collides() const {
@@ -192,27 +199,32 @@ class MatMulF32 final : public Kernel {
     }
     multiply(a, b, index, scratch, y, epilogue, 0, 1);
   }
-  void multiply(const float* a, const float* b, int64_t index, float* a_workspace, float* y,
-                const EpilogueRun& epilogue, int64_t chunk, int64_t chunks) const {
+  void multiply(const float* a, const float* b, int64_t index, float* scratch, float* y, const EpilogueRun& epilogue,
+                int64_t chunk, int64_t chunks) const {
     split_product(s_.m, gemm_.mr, gemm_.panels(s_.n), chunk, chunks,
                   [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
                     const int64_t step = block_ > 0 ? even_block(r1 - r0) : r1 - r0;
                     for (int64_t first = r0; first < r1; first += step) {
                       const int64_t rows = std::min(step, r1 - first);
                       // Blocks of a task take turns in the workspace of its first one.
-                      if (block_ > 0) copy_a(a + first * s_.g.a.row_stride, 0, rows, a_workspace + r0 * lda_);
-                      multiply_rows(block_ > 0 ? a_workspace + r0 * lda_ : a + first * lda(), b,
-                                    y + (index * s_.m + first) * s_.n, rows, p0, p1, epilogue);
+                      if (block_ > 0) copy_a(a + first * s_.g.a.row_stride, 0, rows, scratch + r0 * lda_);
+                      multiply_rows(block_ > 0 ? scratch + r0 * lda_ : a + first * lda(), b,
+                                    y + (index * s_.m + first) * s_.n, rows, p0, p1, epilogue,
+                                    strassen_ ? scratch + operand_floats() + chunk * strassen_floats() : nullptr);
                     }
                   });
   }
   /// Rows of as even blocks of at most block_ as there are of so many.
   int64_t even_block(int64_t rows) const { return round_up(ceil_div(rows, ceil_div(rows, block_)), gemm_.mr); }
   void multiply_rows(const float* a, const float* b, float* c, int64_t rows, int64_t first, int64_t last,
-                     const EpilogueRun& epilogue) const {
+                     const EpilogueRun& epilogue, float* strassen_scratch) const {
     const Bounds bounds = add_c_ ? activation_bounds({}) : activation_bounds(attrs_.act);
-    gemm_.run(rows, s_.n, k_, a, lda(), b, first, last, c, s_.n, nullptr, bounds.lo, bounds.hi,
-              epilogue ? &epilogue : nullptr);
+    if (strassen_)
+      strassen_->run(rows, a, lda(), b, first, last, c, s_.n, bounds.lo, bounds.hi, epilogue ? &epilogue : nullptr,
+                     strassen_scratch);
+    else
+      gemm_.run(rows, s_.n, k_, a, lda(), b, first, last, c, s_.n, nullptr, bounds.lo, bounds.hi,
+                epilogue ? &epilogue : nullptr);
     const int64_t column = first * gemm_.nr(), n = std::min(s_.n, last * gemm_.nr()) - column;
     if (!add_c_) apply_activation(attrs_.act, c + column, rows, n, s_.n);
   }
@@ -232,6 +244,7 @@ class MatMulF32 final : public Kernel {
   const GemmF32& gemm_;
   MatMulAttrs attrs_;
   EpilogueF32 epilogue_;
+  std::unique_ptr<StrassenF32> strassen_;  ///< null: products as they are defined
   int64_t threads_, k_, slots_ = 1, packed_size_ = 0, a_workspace_ = 0, b_workspace_ = 0, lda_ = 0;
   int64_t block_ = 0;  ///< rows of a that are made words at a time; 0: all before the product, or none
   bool turned_ = false, row_c_ = false, add_c_ = false, row_vector_ = false;
@@ -239,14 +252,35 @@ class MatMulF32 final : public Kernel {
   Packed packed_;
 };
 
+/// The shape of a node that there are kernels for.
+std::optional<MatMulShape> matmul_shape_of(const KernelSpec& spec) {
+  auto shape = MatMulShape::make(spec);
+  if (!shape) return std::nullopt;
+  if (spec.has(2) && !shape->is_row(spec.inputs[2].shape) && !shape->broadcasts(spec.inputs[2].shape))
+    return std::nullopt;
+  return *shape;
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_matmul_by(const GemmF32& gemm, const KernelSpec& spec) {
-  const auto shape = MatMulShape::make(spec);
+  const auto shape = matmul_shape_of(spec);
   if (!shape) return nullptr;
-  if (spec.has(2) && !shape->is_row(spec.inputs[2].shape) && !shape->broadcasts(spec.inputs[2].shape)) return nullptr;
   if (gemm.to_words && shape->g.a.column_stride != 1 && shape->k > 1) return spec.refuse("a is transposed");
-  return std::make_unique<MatMulF32>(*shape, gemm, spec);
+  return std::make_unique<MatMulF32>(*shape, gemm, spec, nullptr);
+}
+
+std::unique_ptr<Kernel> make_matmul_strassen_f32(const KernelSpec& spec) {
+  const auto shape = matmul_shape_of(spec);
+  const auto setting = strassen_setting();
+  if (!shape || !setting.ok()) return nullptr;
+  if (shape->batches != 1) return spec.refuse("several matrices");
+  if (spec.has(2) && !(spec.constant(2) && shape->is_row(spec.inputs[2].shape)))
+    return spec.refuse("the addend is no constant row");
+  const GemmF32& gemm = gemm_f32(spec.isa);
+  auto strassen = StrassenF32::make(*setting, gemm, spec.isa, shape->m, shape->n, shape->k);
+  if (!strassen) return spec.refuse("seven products of halves take no less time than eight");
+  return std::make_unique<MatMulF32>(*shape, gemm, spec, std::move(strassen));
 }
 
 std::unique_ptr<Kernel> make_matmul_f32(const KernelSpec& spec) { return make_matmul_by(gemm_f32(spec.isa), spec); }

@@ -64,6 +64,32 @@ void check_all(bool dynamic) {
 TEST(MatMulF32, ConstantB) { check_all(false); }
 TEST(MatMulF32, DynamicB) { check_all(true); }
 
+/// Rows and columns that are many enough on every level; all with two threads and more, since rows are many.
+const MatMulRow kStrassenRows[] = {
+    {{181, 260}, {260, 530}, false, false, {530}, 1, 1, ActKind::kRelu},
+    {{3, 64, 256}, {256, 512}},
+    {{256, 200}, {512, 256}, true, true, {512}, 0.5, 2},
+    {{90, 1548}, {1548, 520}, false, false, {520}, 1, 1, ActKind::kTanh},
+};
+
+TEST(MatMulStrassenF32, ManyRows) {
+  if (!machine_has(Isa::kAvx2)) GTEST_SKIP() << "this machine has no AVX2";
+  for (const MatMulRow& r : kStrassenRows) {
+    OpCase c = matmul_case(r, false);
+    c.threaded = true;
+    check_on_cpu(c, "matmul_strassen_f32", kTolerance);
+  }
+}
+
+/// Products by halves are never chosen where a caller asks for one order of sums.
+TEST(MatMulStrassenF32, KeepsOneOrderByNotApplying) {
+  const OpCase rows = matmul_case(kStrassenRows[1], false);
+  KernelRunner runner(rows);
+  const auto info = std::ranges::find(all_kernels(), std::string("matmul_strassen_f32"), &KernelInfo::name);
+  ASSERT_NE(info, all_kernels().end());
+  EXPECT_FALSE(runner.make(*info, best_isa().with(IsaFeature::kOneOrder), 1));
+}
+
 // Products of rounded operands are exact, alpha and beta powers of two.
 TEST(MatMulBf16, RoundedOperands) {
   if (!machine_has(Isa::kBf16)) GTEST_SKIP() << "this machine has no AVX-512 BF16";
