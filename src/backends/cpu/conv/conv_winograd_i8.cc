@@ -98,7 +98,7 @@ class ConvWinogradI8 final : public Kernel {
   int64_t u_step() const { return odd_lines((2 + g_.c_in) * gemm_.nr() * 2) / 2; }
   int64_t m_step() const { return odd_lines(block_ * gemm_.nr() * 4) / 4; }
   int64_t v_bytes() const { return padded_bytes(positions() * v_step() * 2); }
-  int64_t u_bytes() const { return padded_bytes(positions() * u_step() * 2); }
+  int64_t u_bytes() const { return padded_bytes(positions() / 2 * u_step() * 2); }
   int64_t m_bytes() const { return padded_bytes(positions() * m_step() * 4); }
   /// Accumulators of a line of pixels of a block.
   int64_t line_bytes() const { return padded_bytes(std::min(block_, columns_) * transforms_.tile * gemm_.nr() * 4); }
@@ -114,14 +114,15 @@ class ConvWinogradI8 final : public Kernel {
     const EvenTiles tiles(count, gemm_.mr);
     const int64_t nr = gemm_.nr(), lda = g_.c_in * 2;
     TileState state;
+    const int64_t half = positions() / 2;
     for (int64_t p = 0; p < gemm_.panels(g_.c_out); ++p) {
       const int64_t w = gemm_.width(g_.c_out, p);
-      filter(p, w, u);
       for (int64_t position = 0; position < positions(); ++position) {
+        if (position % half == 0) filter(p, w, static_cast<int>(position / half), u);
         for (int64_t t = 0, i = 0, here = 0; t < tiles.count; ++t, i += here) {
           here = tiles.rows(t);
           const void* rows = v + position * v_step() + i * g_.c_in;
-          gemm_.tiles[0][w > gemm_.lanes][here - 1](&rows, 1, lda, u + position * u_step(), gemm_.steps(g_.c_in),
+          gemm_.tiles[0][w > gemm_.lanes][here - 1](&rows, 1, lda, u + position % half * u_step(), gemm_.steps(g_.c_in),
                                                     m + position * m_step() + i * nr, nullptr, state);
         }
       }
@@ -141,11 +142,11 @@ class ConvWinogradI8 final : public Kernel {
     transforms_.input(d, g_.c_in, q_.x_signed, q_.x_zero, v, v_step());
   }
   /// Transforms the filters of a panel of w columns: each position is a panel without addends.
-  void filter(int64_t panel, int64_t w, int16_t* u) const {
+  void filter(int64_t panel, int64_t w, int half, int16_t* u) const {
     const auto* taps = packed_->data<int8_t>() + bytes_.panel_offset(g_.k(), panel) + w * 4;
-    for (int64_t position = 0; position < positions(); ++position)
+    for (int64_t position = 0; position < positions() / 2; ++position)
       std::fill_n(u + position * u_step(), w * 2, int16_t{0});
-    transforms_.filter(taps, g_.c_in * w, g_.c_in * w, u + w * 2, u_step());
+    transforms_.filter(taps, g_.c_in * w, g_.c_in * w, half, u + w * 2, u_step());
   }
   /// The output channels of a panel from the products of tiles [first, first + count).
   void output(const Run& run, int64_t first, int64_t count, int64_t panel, int64_t w, const int32_t* m,

@@ -88,9 +88,9 @@ struct IntegerWinograd4 {
   static HWY_INLINE VI without_odd_factor(VI v) { return hn::Mul(v, hn::Set(DI(), 0x38e38e39)); }
 };
 
-/// Transforms a square of kIn x kIn vectors to one of kOut x kOut: the columns first, then their rows. V load(y, x);
-/// store(y, x, V), row by row.
-template <int kIn, int kOut, class V, class Load, class Transform, class Store>
+/// Transforms a square of kIn x kIn vectors to rows [kFirst, kLast) of one of kOut x kOut: the columns first, then
+/// their rows. V load(y, x); store(y, x, V), row by row.
+template <int kIn, int kOut, class V, int kFirst = 0, int kLast = kOut, class Load, class Transform, class Store>
 HWY_INLINE void transform_square(Load&& load, Transform&& transform, Store&& store) {
   V columns[kIn][kOut];
 #pragma GCC unroll 6
@@ -101,7 +101,7 @@ HWY_INLINE void transform_square(Load&& load, Transform&& transform, Store&& sto
     transform(column, columns[x]);
   }
 #pragma GCC unroll 6
-  for (int y = 0; y < kOut; ++y) {
+  for (int y = kFirst; y < kLast; ++y) {
     V row[kIn], made[kOut];
 #pragma GCC unroll 6
     for (int x = 0; x < kIn; ++x) row[x] = columns[x][y];
@@ -111,21 +111,26 @@ HWY_INLINE void transform_square(Load&& load, Transform&& transform, Store&& sto
   }
 }
 
-template <class Scheme>
-void transform_filter(const int8_t* g, int64_t tap, int64_t n, int16_t* u, int64_t step) {
-  constexpr int kSide = Scheme::kTile + 2;
+template <class Scheme, int kHalf>
+void transform_filter_half(const int8_t* g, int64_t tap, int64_t n, int16_t* u, int64_t step) {
+  constexpr int kSide = Scheme::kTile + 2, kRows = kSide / 2;
   const DS d;
   const hn::Rebind<int8_t, DS> d8;
   for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d))) {
     int16_t* to = u + i;
-    transform_square<3, kSide, VS>([&](int y, int x)
-                                       HWY_ATTR { return hn::PromoteTo(d, hn::LoadU(d8, g + (y * 3 + x) * tap + i)); },
-                                   [](const VS* from, VS* made) HWY_ATTR { Scheme::filter(from, made); },
-                                   [&](int /*y*/, int /*x*/, VS v) HWY_ATTR {
-                                     hn::StoreU(v, d, to);
-                                     to += step;
-                                   });
+    transform_square<3, kSide, VS, kHalf * kRows, (kHalf + 1) * kRows>(
+        [&](int y, int x) HWY_ATTR { return hn::PromoteTo(d, hn::LoadU(d8, g + (y * 3 + x) * tap + i)); },
+        [](const VS* from, VS* made) HWY_ATTR { Scheme::filter(from, made); },
+        [&](int /*y*/, int /*x*/, VS v) HWY_ATTR {
+          hn::StoreU(v, d, to);
+          to += step;
+        });
   }
+}
+
+template <class Scheme>
+void transform_filter(const int8_t* g, int64_t tap, int64_t n, int half, int16_t* u, int64_t step) {
+  (half == 0 ? transform_filter_half<Scheme, 0> : transform_filter_half<Scheme, 1>)(g, tap, n, u, step);
 }
 
 template <class Scheme, class T>

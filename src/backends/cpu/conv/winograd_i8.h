@@ -16,8 +16,9 @@ struct WinogradI8 {
   int tile = 0;                ///< output pixels along a side
   int64_t most_magnitude = 0;  ///< results of at most this magnitude are exact
   int64_t least_channels = 0;  ///< of input()
-  /// u[p * step + i] = (GgG')[p] of weight i, n of them, whole vectors. g[t * tap + i]: tap t of the 9.
-  void (*filter)(const int8_t* g, int64_t tap, int64_t n, int16_t* u, int64_t step) = nullptr;
+  /// u[p * step + i] = (GgG')[p] of weight i, n of them, whole vectors, for the positions p of the upper or the lower
+  /// half of a tile, which begin with u. g[t * tap + i]: tap t of the 9.
+  void (*filter)(const int8_t* g, int64_t tap, int64_t n, int half, int16_t* u, int64_t step) = nullptr;
   /// v[p * step + c] = (B'dB)[p] of channel c. d: bytes of the tile's input pixels, of which `zero` is subtracted.
   void (*input)(const uint8_t* const* d, int64_t channels, bool is_signed, int32_t zero, int16_t* v,
                 int64_t step) = nullptr;
