@@ -2,11 +2,10 @@
 // 36 instead of 144. Sums of products of transformed numbers count modulo 2^32, and results are exact where they are
 // small enough for it.
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "backends/cpu/conv/filter_key.h"
-#include "backends/cpu/conv/winograd_choice.h"
+#include "backends/cpu/conv/winograd_choice_i8.h"
 #include "backends/cpu/conv/winograd_i8.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/workspace.h"
@@ -23,12 +22,6 @@ struct ConvWinogradI8Key {
   const GemmI8* gemm;
   auto operator<=>(const ConvWinogradI8Key&) const = default;
 };
-
-/// Tiles of a block at most: in whole tiles of the product, transformed they stay in the level-3 cache.
-int64_t most_tiles(const ConvShape& g, const WinogradI8& transforms, const GemmI8& gemm) {
-  constexpr int64_t kMost = 192, kNumbers = 2 * 1024 * 1024;
-  return std::clamp(kNumbers / (g.c_in * transforms.positions()), gemm.mr * 8, kMost) / gemm.mr * gemm.mr;
-}
 
 /// Keeps the filters as packed bytes. A run transforms those of a panel for each block of tiles.
 class ConvWinogradI8 final : public Kernel {
@@ -62,7 +55,7 @@ class ConvWinogradI8 final : public Kernel {
         },
         [&] { return spec.contents("conv_winograd_i8", key.filter.numbers(), {bytes_.group_bytes}); });
     const int64_t all = g.batch * rows_ * columns_, threads = std::max(spec.threads, 1);
-    const int64_t most = most_tiles(g, transforms, gemm_);
+    const int64_t most = winograd_block_tiles_i8(g, transforms, gemm_);
     blocks_ = std::min(all, round_up(ceil_div(all, most), std::min<int64_t>(threads, all)));
     block_ = ceil_div(all, blocks_);
     slots_ = std::min<int64_t>(threads, blocks_);
@@ -179,10 +172,6 @@ class ConvWinogradI8 final : public Kernel {
   Packed packed_;
 };
 
-bool applies(const ConvShape& g, const WinogradI8& transforms) {
-  return has_winograd_form(g) && g.c_in % 2 == 0 && g.c_in >= transforms.least_channels;
-}
-
 /// Bound of the magnitude of a result before its bias.
 int64_t largest_result(const ConvShape& g, const QuantizedPair& q, const Tensor& filter, Isa isa) {
   const int64_t least = q.x_signed ? -128 : 0, below = q.x_zero - least, above = least + 255 - q.x_zero;
@@ -190,62 +179,6 @@ int64_t largest_result(const ConvShape& g, const QuantizedPair& q, const Tensor&
                           std::all_of(q.w_zeros.begin(), q.w_zeros.end(), [](int32_t z) { return z == 0; });
   return as_it_lies ? largest_dot(isa, filter.data<int8_t>(), g.c_out, g.k(), below, above)
                     : std::max(below, above) * 128 * g.k();
-}
-
-/// What steps take, in cycles: a product of bytes of patches and a byte of these; of transforms of a tile's channel,
-/// before and behind the products, and of a filter's channel.
-struct Times {
-  double product, patch, transformed_product;
-  struct Transforms {
-    double input, output, filter;
-  } small, large;  ///< F(2x2), F(4x4)
-};
-
-/// Fitted to an AMD EPYC (Zen 3), 32 bytes a vector, and with byte products to an Intel Xeon (Cascade Lake), where
-/// transformed tiles lie in the outer caches and F(2x2) never pays. Null for levels that were not measured or whose
-/// byte products are too fast.
-const Times* times_of([[maybe_unused]] Isa isa) {
-#if defined(__x86_64__)
-  static constexpr Times kPairs = {1.0 / 25, 0.15, 1.0 / 25, {2.3, 2, 1.2}, {6.5, 10, 3.5}};
-  static constexpr Times kVnni = {1.0 / 95, 0, 1.0 / 44, {8, 9, 5}, {18, 33, 12}};
-  if (!isa.has(IsaFeature::kAmx)) return isa.has(IsaFeature::kVnni) ? &kVnni : &kPairs;
-#endif
-  return nullptr;
-}
-
-double direct_time(const ConvShape& g, const GemmI8& gemm, const Times& times) {
-  const auto out = static_cast<double>(round_up(g.c_out, gemm.lanes));
-  return static_cast<double>(g.batch * g.out_pixels() * g.k()) * (out * times.product + times.patch);
-}
-
-double winograd_time(const ConvShape& g, const GemmI8& gemm, const WinogradI8& w, const Times& times) {
-  const Times::Transforms& each = w.tile == 2 ? times.small : times.large;
-  const auto in = static_cast<double>(g.c_in), out = static_cast<double>(round_up(g.c_out, gemm.lanes));
-  const auto tiles = static_cast<double>(g.batch * ceil_div(g.out[1], w.tile) * ceil_div(g.out[2], w.tile));
-  const double blocks = std::ceil(tiles / static_cast<double>(most_tiles(g, w, gemm)));
-  const double products = static_cast<double>(w.positions()) * in * out * times.transformed_product;
-  return tiles * (products + in * each.input + out * each.output) + blocks * in * out * each.filter;
-}
-
-/// The transforms that take the least time of those that the setting permits, if they take less than products of
-/// patches; else nullptr.
-const WinogradI8* choose(const ConvShape& g, const QuantizedPair& q, const KernelSpec& spec,
-                         const WinogradSetting& setting) {
-  constexpr double kGain = 0.9;
-  const Times* const times = times_of(spec.isa);
-  if (!times) return nullptr;
-  const GemmI8& gemm = gemm_i8(spec.isa, false);
-  const WinogradI8* best = nullptr;
-  double least = kGain * direct_time(g, gemm, *times);
-  for (const WinogradI8* w : {&winograd_2x2_i8(spec.isa), &winograd_4x4_i8(spec.isa)}) {
-    if (w->tile > setting.largest_tile || !applies(g, *w)) continue;
-    const double time = winograd_time(g, gemm, *w, *times);
-    if ((!setting.always && time >= least) || largest_result(g, q, *spec.constant(1), spec.isa) > w->most_magnitude)
-      continue;
-    best = w;
-    least = time;
-  }
-  return best;
 }
 
 }  // namespace
@@ -258,7 +191,12 @@ const WinogradI8* choose(const ConvShape& g, const QuantizedPair& q, const Kerne
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, g->all_out());
   if (!q || !filter_fits_int8(*g, *spec.constant(1), q->w_zeros)) return nullptr;
   const auto setting = winograd_setting();
-  const WinogradI8* const transforms = setting.ok() ? choose(*g, *q, spec, *setting) : nullptr;
+  const WinogradTimesI8* const times = winograd_times_i8(spec.isa);
+  const WinogradI8* transforms = nullptr;
+  if (setting.ok() && times)
+    transforms = winograd_transforms_i8(*g, spec.isa, *times, *setting, [&](const WinogradI8& w) {
+      return largest_result(*g, *q, *spec.constant(1), spec.isa) <= w.most_magnitude;
+    });
   if (!transforms)
     return spec.refuse("another way to convolve takes less time, or SMELT_CPU_WINOGRAD forbids this one");
   auto params = smelt::requantize_params(spec, g->all_out(), attrs.rescale_rule());

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "backends/cpu/conv/winograd_choice_i8.h"
+
 namespace smelt {
 namespace {
 
@@ -23,6 +25,22 @@ constexpr struct {
     {56, 8, 8, 36.53, 72.76, 44.26},     {56, 16, 64, 241.7, 211.2, 141.5},   {56, 64, 64, 968.5, 589.4, 374.9},
     {56, 128, 128, 3804, 1990, 1173},    {112, 3, 32, 103.2, 303.1, 218.5},   {112, 16, 64, 973.1, 820.1, 553.4},
     {112, 64, 8, 1078, 840.1, 519.2},    {112, 64, 64, 3848, 2569, 1429},
+};
+
+/// Microseconds that bench/kernels/winograd.py --int8 measured: AMD EPYC (Zen 5), AVX-512 VNNI, one core, 2026-11-27.
+constexpr struct {
+  int64_t size, c_in, c_out;
+  double direct, f2, f4;
+} kMeasuredBytes[] = {
+    {8, 64, 64, 5.233, 7.131, 6.82},     {8, 256, 256, 78.66, 110, 103.9},    {10, 128, 128, 32.22, 37.79, 39.25},
+    {14, 32, 32, 4.348, 6.444, 5.902},   {14, 64, 128, 30.62, 37.79, 33.53},  {14, 128, 128, 63.35, 70.72, 63.64},
+    {14, 256, 256, 236.5, 266.4, 240.9}, {14, 512, 512, 947.8, 1054, 980.6},  {17, 64, 64, 23.02, 29.77, 25.84},
+    {17, 256, 256, 358.2, 414.1, 338.5}, {20, 32, 64, 16.69, 23.14, 15.79},   {20, 64, 64, 32.05, 37.97, 25.42},
+    {20, 256, 256, 491, 505.8, 342.6},   {28, 32, 32, 16.53, 24.3, 16.67},    {28, 64, 32, 31.05, 39.32, 26.43},
+    {28, 64, 64, 62.15, 73.84, 49.9},    {28, 128, 128, 250.6, 254.7, 168.7}, {28, 384, 384, 2158, 2198, 1355},
+    {40, 96, 96, 283.7, 305.7, 200.4},   {40, 256, 256, 1939, 1973, 1215},    {56, 32, 64, 130.1, 188.9, 123},
+    {56, 64, 64, 249, 297.5, 195.1},     {56, 64, 128, 491.9, 569, 369.3},    {56, 128, 128, 1011, 1035, 648},
+    {112, 32, 32, 259, 395.6, 281.7},    {112, 64, 32, 504.4, 642.6, 430.8},  {112, 128, 128, 4113, 4298, 2652},
 };
 
 ConvShape shape_of(int64_t size, int64_t c_in, int64_t c_out) {
@@ -71,6 +89,41 @@ TEST(WinogradChoice, OtherSettingsAreErrors) {
     EXPECT_EQ(setting.error().message(),
               std::string("SMELT_CPU_WINOGRAD is ") + name + "; it may be 0, 2, 4, always2, always4");
   }
+}
+
+int byte_tile(const ConvShape& g, const WinogradSetting& setting, bool exact = true) {
+  const WinogradI8* w =
+      winograd_transforms_i8(g, Isa::kVnni, kAmdVnniTimesI8, setting, [&](const WinogradI8&) { return exact; });
+  return w ? w->tile : 0;
+}
+
+bool has_vnni() { return best_isa().has(IsaFeature::kVnni); }
+
+TEST(WinogradChoiceI8, TakesLittleMoreThanTheLeastTime) {
+  if (!has_vnni()) GTEST_SKIP() << "the estimate is of tiles of AVX-512 VNNI";
+  for (const auto& m : kMeasuredBytes) {
+    const int tile = byte_tile(shape_of(m.size, m.c_in, m.c_out), {});
+    const double time = tile == 0 ? m.direct : tile == 2 ? m.f2 : m.f4;
+    EXPECT_LE(time, 1.1 * std::min({m.direct, m.f2, m.f4})) << m.size << ' ' << m.c_in << ' ' << m.c_out;
+  }
+}
+
+TEST(WinogradChoiceI8, SettingAndExactnessLimitTheTile) {
+  if (!has_vnni()) GTEST_SKIP() << "the estimate is of tiles of AVX-512 VNNI";
+  const ConvShape g = shape_of(56, 64, 64);
+  EXPECT_EQ(byte_tile(g, {}), 4);
+  EXPECT_EQ(byte_tile(g, {.largest_tile = 2, .always = true}), 2);
+  EXPECT_EQ(byte_tile(g, {.largest_tile = 0}), 0);
+  EXPECT_EQ(byte_tile(g, {}, false), 0);
+}
+
+TEST(WinogradChoiceI8, LevelsHaveTimesOfTheirOwn) {
+#if defined(__x86_64__)
+  EXPECT_EQ(winograd_times_i8(Isa::kAvx2), &kPairTimesI8);
+  EXPECT_EQ(winograd_times_i8(Isa::kAmx), nullptr);
+#else
+  EXPECT_EQ(winograd_times_i8(Isa::kBaseline), nullptr);
+#endif
 }
 
 }  // namespace
