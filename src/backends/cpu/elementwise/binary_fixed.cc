@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <type_traits>
 
 #include "backends/cpu/core/targets.h"
@@ -27,7 +28,7 @@ namespace smelt {
 /// either in real numbers and from what float32 makes of it.
 struct NearReal {
   float a, b = 0, zero, error;
-  float constant = 0;  ///< of a sum: in place of `zero` where u, v and y are bytes read as uint8, with zero points
+  std::optional<ByteSum> blocks;  ///< of a sum whose u, v and y are bytes read as uint8, with zero points
 
   explicit NearReal(const FixedArithmetic& f, int32_t flip) {
     const auto real = [](FixedFactor g) { return std::ldexp(static_cast<double>(g.multiplier), g.shift - 31); };
@@ -43,11 +44,13 @@ struct NearReal {
     const double by_a = real(f.a) * common, by_b = (f.negate_b ? -1 : 1) * real(f.b) * common;
     a = static_cast<float>(by_a);
     b = static_cast<float>(by_b);
-    constant = static_cast<float>(f.zero + flip - by_a * (f.zero_a + flip) - by_b * (f.zero_b + flip));
     // Both operands come to the common scale with less than 1 lost each, the sum loses 1/2 before its last shift;
     // float32 rounds two factors and two sums.
     const double size = 512 * (std::fabs(a) + std::fabs(b)) + std::fabs(zero) + flip;
-    error = static_cast<float>(2 * out + std::ldexp(0.5, f.out.shift) + size * 0x1p-22);
+    const double lost = 2 * out + std::ldexp(0.5, f.out.shift);
+    error = static_cast<float>(lost + size * 0x1p-22);
+    const double constant = f.zero + flip - by_a * (f.zero_a + flip) - by_b * (f.zero_b + flip);
+    blocks = ByteSum::near(by_a, by_b, constant, lost);
   }
   static constexpr float kMostError = 0.05f;  ///< beyond it too many results would have to be computed twice
 };
@@ -92,7 +95,7 @@ void fixed_vector(const FixedNode& node, const void* a, int64_t sa, const void* 
 
 /// fixed_vector() of bytes by way of float32: where that is further than `near.error` from the middle between two
 /// integers, the nearest one is the result.
-template <class T, bool kProduct>
+template <class T, bool kProduct, bool kVnni = false>
 void near_vector(const FixedNode& node, const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
   const DI d;
   const hn::RebindToFloat<DI> df;
@@ -114,18 +117,15 @@ void near_vector(const FixedNode& node, const void* a, int64_t sa, const void* b
   };
   constexpr uint8_t kFlip = std::is_signed_v<T> ? 128 : 0;
   const VI flip = hn::Set(d, kFlip), flipped_a = hn::Add(zero_a, flip), flipped_b = hn::Add(zero_b, flip);
-  const auto constant = hn::Set(df, near.constant);
   int64_t i = 0;
   if constexpr (!kProduct) {  // a block would gain nothing for products
-    i = near_byte_blocks(
-        {static_cast<const uint8_t*>(a), sa, kFlip}, {static_cast<const uint8_t*>(b), sb, kFlip},
-        {static_cast<uint8_t*>(y), kFlip, static_cast<uint8_t>(f.low + kFlip),
-         static_cast<uint8_t>(std::max(f.low, f.high) + kFlip)},
-        n, 0.5f - near.error,
-        [&](VI u, VI v) HWY_ATTR {
-          return hn::MulAdd(hn::ConvertTo(df, u), by_a, hn::MulAdd(hn::ConvertTo(df, v), by_b, constant));
-        },
-        [&](VI u, VI v) HWY_ATTR { return hn::Add(exact(hn::Sub(u, flipped_a), hn::Sub(v, flipped_b)), flip); });
+    if (near.blocks)
+      i = sum_byte_blocks<kVnni, true>(
+          {static_cast<const uint8_t*>(a), sa, kFlip}, {static_cast<const uint8_t*>(b), sb, kFlip},
+          {static_cast<uint8_t*>(y), kFlip, static_cast<uint8_t>(f.low + kFlip),
+           static_cast<uint8_t>(std::max(f.low, f.high) + kFlip)},
+          n, *near.blocks,
+          [&](VI u, VI v) HWY_ATTR { return hn::Add(exact(hn::Sub(u, flipped_a), hn::Sub(v, flipped_b)), flip); });
   }
   for (; i < n; i += lanes) {
     const int64_t here = std::min(lanes, n - i);
@@ -141,9 +141,11 @@ void near_vector(const FixedNode& node, const void* a, int64_t sa, const void* b
 }
 
 using FixedVector = void (*)(const FixedNode&, const void*, int64_t, const void*, int64_t, void*, int64_t);
-FixedVector choose_fixed_vector(const FixedNode& node, DType dtype, bool small) {
+FixedVector choose_fixed_vector(const FixedNode& node, DType dtype, bool small, bool vnni) {
   if (small && dtype != DType::kI16 && node.near.error < NearReal::kMostError) {
     if (node.f.product) return dtype == DType::kI8 ? near_vector<int8_t, true> : near_vector<uint8_t, true>;
+    constexpr bool kHasVnni = HWY_TARGET == HWY_AVX3;
+    if (vnni) return dtype == DType::kI8 ? near_vector<int8_t, false, kHasVnni> : near_vector<uint8_t, false, kHasVnni>;
     return dtype == DType::kI8 ? near_vector<int8_t, false> : near_vector<uint8_t, false>;
   }
   if (dtype == DType::kI8) return small ? fixed_vector<int8_t, true> : fixed_vector<int8_t, false>;
@@ -164,7 +166,8 @@ class BinaryFixed final : public Kernel {
       : node_{f, NearReal(f, spec.outputs[0].dtype == DType::kI8 ? 128 : 0)},
         loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)),
         bytes_(spec.outputs[0].dtype == DType::kI16 ? 2 : 1),
-        rows_(SMELT_FOR_LEVEL(spec.isa, choose_fixed_vector)(node_, spec.outputs[0].dtype, small)) {}
+        rows_(SMELT_FOR_LEVEL(spec.isa, choose_fixed_vector)(node_, spec.outputs[0].dtype, small,
+                                                             spec.isa.has(IsaFeature::kVnni))) {}
   Status run(KernelContext& ctx) const override {
     loops_.each_row(ctx, bytes_, bytes_, [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
       rows_(node_, a, sa, b, sb, y, n);

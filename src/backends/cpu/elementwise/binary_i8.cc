@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
@@ -29,7 +30,7 @@ namespace smelt {
 /// each operation in float32, then clamped to [low, high], plus zero_y. Near: with the scales folded into coefficients,
 /// a sum is a * near_a + b * near_b + near_c, a product (a - zero_a) * (b - zero_b) * near_a + near_c. Where that is
 /// further than 1/2 - `sure` from the middle between two integers, its nearest integer, within [out_low, out_high], is
-/// y's.
+/// y's. `blocks` says the same of sums in integers.
 struct BinaryI8Rule {
   bool product = false;
   uint8_t flip_a = 0, flip_b = 0, flip_y = 0;
@@ -40,6 +41,7 @@ struct BinaryI8Rule {
   uint8_t out_low = 0, out_high = 0;  ///< of y, within what the activation leaves
   bool away = false;                  ///< ties of the last rounding go away from zero, else to even
   float near_a = 0, near_b = 0, near_c = 0, sure = -1;
+  std::optional<ByteSum> blocks;
 };
 using BinaryI8Row = void (*)(const BinaryI8Rule&, const uint8_t*, int64_t, const uint8_t*, int64_t, uint8_t*, int64_t);
 }  // namespace smelt
@@ -101,13 +103,12 @@ struct BinaryI8Step {
   }
 };
 
-template <bool kProduct>
+template <bool kProduct, bool kVnni = false>
 void binary_i8_row(const BinaryI8Rule& rule, const uint8_t* a, int64_t sa, const uint8_t* b, int64_t sb, uint8_t* y,
                    int64_t n) {
   const BinaryI8Rule r = rule;  // stores to y cannot change it
   const BinaryI8Step<kProduct> step{r};
-  const hn::ScalableTag<int32_t> d;
-  using VI = hn::Vec<decltype(d)>;
+  const DI d;
   const hn::CappedTag<int32_t, 1> one;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
@@ -119,17 +120,18 @@ void binary_i8_row(const BinaryI8Rule& rule, const uint8_t* a, int64_t sa, const
       hwy::Prefetch(b + (i + kAhead) * sb);
       for (int64_t j = i; j < i + kLine; j += lanes) step(d, a + j * sa, sa, b + j * sb, sb, y + j);
     }
-  } else {
-    i = near_byte_blocks(
-        {a, sa, r.flip_a}, {b, sb, r.flip_b}, {y, r.flip_y, r.out_low, r.out_high}, n, r.sure,
-        [&](VI u, VI v) HWY_ATTR { return step.near(d, u, v); },
-        [&](VI u, VI v) HWY_ATTR { return step.defined(d, u, v); });
+  } else if (r.blocks) {
+    i = sum_byte_blocks<kVnni, true>({a, sa, r.flip_a}, {b, sb, r.flip_b}, {y, r.flip_y, r.out_low, r.out_high}, n,
+                                     *r.blocks, [&](VI u, VI v) HWY_ATTR { return step.defined(d, u, v); });
   }
   for (; i + lanes <= n; i += lanes) step(d, a + i * sa, sa, b + i * sb, sb, y + i);
   for (; i < n; ++i) step(one, a + i * sa, sa, b + i * sb, sb, y + i);
 }
 
-BinaryI8Row choose_binary_i8(const BinaryI8Rule& r) { return r.product ? binary_i8_row<true> : binary_i8_row<false>; }
+BinaryI8Row choose_binary_i8(const BinaryI8Rule& r, bool vnni) {
+  if (r.product) return binary_i8_row<true>;
+  return vnni ? binary_i8_row<false, HWY_TARGET == HWY_AVX3> : binary_i8_row<false>;
+}
 
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -177,20 +179,26 @@ BinaryI8Rule make_rule(const BinaryAttrs& attrs, const ValueType& a, const Value
   const auto real_b = static_cast<double>(r.factor_b) * static_cast<double>(r.scale_b);
   const double most_a = std::max(std::abs(r.zero_a), std::abs(255 - r.zero_a)),
                most_b = std::max(std::abs(r.zero_b), std::abs(255 - r.zero_b));
-  double size = std::abs(r.zero_y);
+  double size = std::abs(r.zero_y), by_b = 0, near_c = 0;
   if (r.product) {
     r.near_a = static_cast<float>(real_a * real_b);
     r.near_c = static_cast<float>(r.zero_y);
     size += most_a * most_b * std::abs(real_a * real_b);
   } else {
-    const double by_b = real_b / static_cast<double>(r.scale_y);
+    by_b = real_b / static_cast<double>(r.scale_y);
     r.near_a = static_cast<float>(real_a);
     r.near_b = static_cast<float>(by_b);
-    r.near_c = static_cast<float>(r.zero_y - real_a * r.zero_a - by_b * r.zero_b);
+    near_c = r.zero_y - real_a * r.zero_a - by_b * r.zero_b;
+    r.near_c = static_cast<float>(near_c);
     size += (std::abs(r.zero_a) + 255) * std::abs(real_a) + (std::abs(r.zero_b) + 255) * std::abs(by_b);
   }
   // Both ways together make less than eight errors of half a unit in the last place of numbers up to `size`.
   const double error = size * 0x1p-21;
+  if (!r.product) {
+    // What the definition rounds: real_a once, real_b twice, then at most three times what is in y's range.
+    const double rounded = most_a * std::abs(real_a) + 2 * most_b * std::abs(by_b) + 3 * 257;
+    r.blocks = ByteSum::near(real_a, by_b, near_c, rounded * 0x1.02p-24);
+  }
   r.sure = error < 0.05 && std::isnormal(r.near_a) ? static_cast<float>(0.5 - error) : -1.0f;
   return r;
 }
@@ -199,7 +207,7 @@ class BinaryI8 final : public Kernel {
  public:
   BinaryI8(const BinaryI8Rule& rule, const KernelSpec& spec)
       : rule_(rule),
-        row_(SMELT_FOR_LEVEL(spec.isa, choose_binary_i8)(rule)),
+        row_(SMELT_FOR_LEVEL(spec.isa, choose_binary_i8)(rule, spec.isa.has(IsaFeature::kVnni))),
         loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)) {}
   Status run(KernelContext& ctx) const override {
     loops_.each_row(ctx, 1, 1, [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {

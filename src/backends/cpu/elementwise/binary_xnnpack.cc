@@ -1,5 +1,7 @@
 // XNNPACK's sums, differences and products of 8-bit values, a vector at a time: equal to XnnpackArithmetic bit by bit.
 #include <algorithm>
+#include <optional>
+#include <type_traits>
 
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
@@ -11,12 +13,27 @@
 #include "backends/cpu/core/broadcast.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vectors-inl.h"
+#include "backends/cpu/elementwise/byte_blocks-inl.h"
 #include "ops/elementwise/xnnpack_rules.h"
 #include "tensor/quant_params.h"
+
+#ifndef SMELT_CPU_BINARY_XNNPACK
+#define SMELT_CPU_BINARY_XNNPACK
+namespace smelt {
+/// What the loops of a node need.
+struct XnnpackNode {
+  XnnpackArithmetic f;
+  std::optional<ByteSum> blocks;  ///< of a sum whose operands and output are bytes read as uint8
+};
+}  // namespace smelt
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+constexpr uint8_t kFlip = std::is_signed_v<T> ? 128 : 0;
 
 /// Values from `from` on, `step` (0 or 1) apart.
 template <class T, class D>
@@ -50,10 +67,9 @@ HWY_INLINE void each_vector(const XnnpackArithmetic& f, const T* a, int64_t sa, 
   for (; i < n; ++i) step(hn::CappedTag<int32_t, 1>(), i);
 }
 
-template <class T>
-void xnnpack_vector(const XnnpackArithmetic& rule, const void* a, int64_t sa, const void* b, int64_t sb, void* y,
-                    int64_t n) {
-  const XnnpackArithmetic f = rule;  // stores to y cannot change it
+template <class T, bool kVnni = false>
+void xnnpack_vector(const XnnpackNode& node, const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+  const XnnpackArithmetic f = node.f;  // stores to y cannot change it
   const auto *p = static_cast<const T*>(a), *q = static_cast<const T*>(b);
   auto* to = static_cast<T*>(y);
   if (f.product) {
@@ -65,15 +81,25 @@ void xnnpack_vector(const XnnpackArithmetic& rule, const void* a, int64_t sa, co
     });
     return;
   }
+  int64_t done = 0;
+  if (node.blocks) {
+    const auto bound = [](int32_t v) { return static_cast<uint8_t>(v + kFlip<T>); };
+    const auto byte = [](const T* from) { return reinterpret_cast<const uint8_t*>(from); };
+    done = sum_byte_blocks<kVnni, false>({byte(p), sa, kFlip<T>}, {byte(q), sb, kFlip<T>},
+                                         {static_cast<uint8_t*>(y), kFlip<T>, bound(f.low), bound(f.high)}, n,
+                                         *node.blocks, [](VI u, VI) HWY_ATTR { return u; });
+  }
   const int32_t bias = (1 << (f.shift - 1)) - f.a * f.zero_a - f.b * f.zero_b;
-  each_vector(f, p, sa, q, sb, to, n, [&](auto d, auto u, auto v) HWY_ATTR {
+  each_vector(f, p + done * sa, sa, q + done * sb, sb, to + done, n - done, [&](auto d, auto u, auto v) HWY_ATTR {
     const auto sum = hn::Add(hn::Mul(u, hn::Set(d, f.a)), hn::Mul(v, hn::Set(d, f.b)));
     return hn::ShiftRightSame(hn::Add(sum, hn::Set(d, bias)), f.shift);
   });
 }
 
-using XnnpackVector = void (*)(const XnnpackArithmetic&, const void*, int64_t, const void*, int64_t, void*, int64_t);
-XnnpackVector choose_xnnpack_vector(DType dtype) {
+using XnnpackVector = void (*)(const XnnpackNode&, const void*, int64_t, const void*, int64_t, void*, int64_t);
+XnnpackVector choose_xnnpack_vector(DType dtype, bool vnni) {
+  constexpr bool kHasVnni = HWY_TARGET == HWY_AVX3;
+  if (vnni) return dtype == DType::kI8 ? xnnpack_vector<int8_t, kHasVnni> : xnnpack_vector<uint8_t, kHasVnni>;
   return dtype == DType::kI8 ? xnnpack_vector<int8_t> : xnnpack_vector<uint8_t>;
 }
 
@@ -84,23 +110,32 @@ HWY_AFTER_NAMESPACE();
 namespace smelt {
 namespace {
 
+/// A sum of bytes, int8 plus `flip`.
+std::optional<ByteSum> block_sum(const XnnpackArithmetic& f, int32_t flip) {
+  if (f.product) return std::nullopt;
+  const int64_t a = f.a, b = f.b, unit = int64_t{1} << f.shift;
+  return ByteSum::exact(a, b, unit / 2 + (f.zero + flip) * unit - a * (f.zero_a + flip) - b * (f.zero_b + flip),
+                        f.shift);
+}
+
 class BinaryXnnpack final : public Kernel {
  public:
   BinaryXnnpack(const XnnpackArithmetic& f, const KernelSpec& spec)
-      : f_(f),
+      : node_{f, block_sum(f, spec.outputs[0].dtype == DType::kI8 ? 128 : 0)},
         loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)),
-        rows_(SMELT_FOR_LEVEL(spec.isa, choose_xnnpack_vector)(spec.outputs[0].dtype)) {}
+        rows_(
+            SMELT_FOR_LEVEL(spec.isa, choose_xnnpack_vector)(spec.outputs[0].dtype, spec.isa.has(IsaFeature::kVnni))) {}
   Status run(KernelContext& ctx) const override {
     loops_.each_row(ctx, 1, 1, [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
-      rows_(f_, a, sa, b, sb, y, n);
+      rows_(node_, a, sa, b, sb, y, n);
     });
     return Ok();
   }
 
  private:
-  XnnpackArithmetic f_;
+  XnnpackNode node_;
   BroadcastLoops loops_;
-  void (*rows_)(const XnnpackArithmetic&, const void*, int64_t, const void*, int64_t, void*, int64_t);
+  void (*rows_)(const XnnpackNode&, const void*, int64_t, const void*, int64_t, void*, int64_t);
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Functions of two byte operands, four vectors of 32-bit numbers at a time. Include after hwy/highway.h in files that
+// Sums of two byte operands, four vectors of 32-bit numbers at a time. Include after hwy/highway.h in files that
 // are compiled once a target.
 #if defined(SMELT_CPU_BYTE_BLOCKS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef SMELT_CPU_BYTE_BLOCKS_INL_H
@@ -11,7 +11,9 @@
 
 #include <cstdint>
 
+#include "backends/cpu/core/pairs-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
+#include "backends/cpu/elementwise/byte_sum.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
@@ -36,20 +38,65 @@ using BlockD32 = hn::ScalableTag<int32_t>;
 using BlockV8 = hn::Vec<BlockD8>;
 using BlockV32 = hn::Vec<BlockD32>;
 
-/// The bytes as four vectors, in the order that narrow_bytes() undoes.
-HWY_INLINE void widen_bytes(BlockV8 bytes, BlockV32 (&to)[4]) {
+#if HWY_ARCH_ARM_A64
+/// Bytes of two operands, as many as there are int32s in a vector.
+struct BytePairs {
+  int16x4_t u, v;
+  HWY_INLINE BlockV32 first() const { return BlockV32{vmovl_s16(u)}; }
+  HWY_INLINE BlockV32 second() const { return BlockV32{vmovl_s16(v)}; }
+};
+/// Factors of both, of ByteSum.
+struct PairFactors {
+  int16_t of_u, of_v;
+  explicit PairFactors(int32_t pair) : of_u(static_cast<int16_t>(pair)), of_v(static_cast<int16_t>(pair >> 16)) {}
+  template <bool /*kVnni*/>
+  HWY_INLINE BlockV32 add(BlockV32 sum, const BytePairs& p) const {
+    return BlockV32{vmlal_n_s16(vmlal_n_s16(sum.raw, p.u, of_u), p.v, of_v)};
+  }
+};
+/// In the order that narrow_bytes() undoes.
+HWY_INLINE void pair_bytes(BlockV8 first, BlockV8 second, BytePairs (&to)[4]) {
+  const auto widened = [](BlockV8 bytes, int16x4_t(&parts)[4]) HWY_ATTR {
+    const int16x8_t low = vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(bytes.raw))),
+                    high = vreinterpretq_s16_u16(vmovl_high_u8(bytes.raw));
+    parts[0] = vget_low_s16(low);
+    parts[1] = vget_high_s16(low);
+    parts[2] = vget_low_s16(high);
+    parts[3] = vget_high_s16(high);
+  };
+  int16x4_t u[4], v[4];
+  widened(first, u);
+  widened(second, v);
+  for (int k = 0; k < 4; ++k) to[k] = {u[k], v[k]};
+}
+#else
+/// Bytes of two operands, side by side as int16s.
+struct BytePairs {
+  BlockV32 pairs;
+  HWY_INLINE BlockV32 first() const { return hn::And(pairs, hn::Set(BlockD32(), 0xffff)); }
+  HWY_INLINE BlockV32 second() const { return hn::ShiftRight<16>(pairs); }
+};
+/// Factors of both, of ByteSum.
+struct PairFactors {
+  VS pairs;
+  explicit HWY_INLINE PairFactors(int32_t pair) : pairs(hn::BitCast(BlockD16(), hn::Set(BlockD32(), pair))) {}
+  template <bool kVnni>
+  HWY_INLINE BlockV32 add(BlockV32 sum, const BytePairs& p) const {
+    return add_pairs<kVnni>(sum, hn::BitCast(BlockD16(), p.pairs), pairs);
+  }
+};
+/// In the order that narrow_bytes() undoes.
+HWY_INLINE void pair_bytes(BlockV8 first, BlockV8 second, BytePairs (&to)[4]) {
   const BlockD8 d8;
-  const BlockD16 d16;
   const BlockD32 d32;
   const auto zero = hn::Zero(d8);
-  const auto low = hn::BitCast(d16, hn::InterleaveLower(d8, bytes, zero));
-  const auto high = hn::BitCast(d16, hn::InterleaveUpper(d8, bytes, zero));
-  const auto zeros = hn::Zero(d16);
-  to[0] = hn::BitCast(d32, hn::InterleaveLower(d16, low, zeros));
-  to[1] = hn::BitCast(d32, hn::InterleaveUpper(d16, low, zeros));
-  to[2] = hn::BitCast(d32, hn::InterleaveLower(d16, high, zeros));
-  to[3] = hn::BitCast(d32, hn::InterleaveUpper(d16, high, zeros));
+  const auto low = hn::InterleaveLower(d8, first, second), high = hn::InterleaveUpper(d8, first, second);
+  to[0].pairs = hn::BitCast(d32, hn::InterleaveLower(d8, low, zero));
+  to[1].pairs = hn::BitCast(d32, hn::InterleaveUpper(d8, low, zero));
+  to[2].pairs = hn::BitCast(d32, hn::InterleaveLower(d8, high, zero));
+  to[3].pairs = hn::BitCast(d32, hn::InterleaveUpper(d8, high, zero));
 }
+#endif
 
 /// The numbers as uint8, saturated.
 HWY_INLINE BlockV8 narrow_bytes(const BlockV32 (&from)[4]) {
@@ -66,50 +113,63 @@ HWY_INLINE BlockV8 narrow_bytes(const BlockV32 (&from)[4]) {
 #endif
 }
 
-/// y = nearest(near(a, b)) for the whole blocks of n bytes, by exact(a, b) where a number of a block is not nearer than
-/// `sure` to an integer. Both functions take vectors of int32; near() gives float32, exact() int32. Returns the number
-/// of bytes done.
-template <class Near, class Exact>
-HWY_INLINE int64_t near_byte_blocks(const ByteOperand& a, const ByteOperand& b, const ByteResult& y, int64_t n,
-                                    float sure, Near&& near, Exact&& exact) {
-  // The operands are often the last results of convolutions, which lie in an outer cache.
-  constexpr int64_t kLine = 64, kAhead = 768;
+HWY_INLINE BlockV8 load_block(const ByteOperand& x, int64_t i) {
   const BlockD8 d8;
-  const hn::ScalableTag<float> df;
-  const auto block = static_cast<int64_t>(hn::Lanes(d8));
-  const auto load = [&](const ByteOperand& x, int64_t i) HWY_ATTR {
-    const auto bytes = x.step ? hn::LoadU(d8, x.bytes + i) : hn::Set(d8, *x.bytes);
-    return hn::Xor(bytes, hn::Set(d8, x.flip));
-  };
+  const auto bytes = x.step ? hn::LoadU(d8, x.bytes + i) : hn::Set(d8, *x.bytes);
+  return hn::Xor(bytes, hn::Set(d8, x.flip));
+}
+HWY_INLINE void store_block(const BlockV32 (&from)[4], const ByteResult& y, int64_t i) {
+  const BlockD8 d8;
+  const auto bytes = hn::Min(hn::Max(narrow_bytes(from), hn::Set(d8, y.low)), hn::Set(d8, y.high));
+  hn::StoreU(hn::Xor(bytes, hn::Set(d8, y.flip)), d8, y.bytes + i);
+}
+/// The operands are often the last results of convolutions, which lie in an outer cache.
+HWY_INLINE void prefetch_blocks(const ByteOperand& a, const ByteOperand& b, int64_t i) {
+  constexpr int64_t kLine = 64, kAhead = 768;
+  if (i % kLine != 0) return;
+  hwy::Prefetch(a.bytes + (i + kAhead) * a.step);
+  hwy::Prefetch(b.bytes + (i + kAhead) * b.step);
+}
+
+/// The whole blocks of n bytes by `sum`, and by exact(a, b) where that has a guess in a block: a function of vectors of
+/// int32. kVnni: as for add_pairs(). Returns the number of bytes done.
+template <bool kVnni, bool kGuesses, class Exact>
+HWY_INLINE int64_t sum_byte_blocks(const ByteOperand& a, const ByteOperand& b, const ByteResult& y, int64_t n,
+                                   const ByteSum& sum, Exact&& exact) {
+  const BlockD32 d32;
+  const hn::RebindToUnsigned<BlockD32> du32;
+  const auto block = static_cast<int64_t>(hn::Lanes(BlockD8()));
+  const PairFactors high(sum.high), low(sum.low);
+  const BlockV32 high_constant = hn::Set(d32, sum.high_constant), low_constant = hn::Set(d32, sum.low_constant),
+                 doubtful = hn::Set(d32, sum.doubtful);
   int64_t i = 0;
   for (; i + block <= n; i += block) {
-    if (i % kLine == 0) {
-      hwy::Prefetch(a.bytes + (i + kAhead) * a.step);
-      hwy::Prefetch(b.bytes + (i + kAhead) * b.step);
-    }
-    BlockV32 u[4], v[4], out[4];
-    widen_bytes(load(a, i), u);
-    widen_bytes(load(b, i), v);
-    auto off = hn::Zero(df);
+    prefetch_blocks(a, b, i);
+    BytePairs pairs[4];
+    BlockV32 out[4];
+    pair_bytes(load_block(a, i), load_block(b, i), pairs);
+    auto least = hn::Set(du32, ~0u);
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
-      const auto real = near(u[k], v[k]);
-      out[k] = nearest_in_range(real);
-      off = hn::Max(off, hn::Abs(hn::Sub(real, hn::ConvertTo(df, out[k]))));
+      const BlockV32 below = hn::ShiftRight<ByteSum::kLowBits>(low.add<kVnni>(low_constant, pairs[k]));
+      const BlockV32 t = high.add<kVnni>(hn::Add(below, high_constant), pairs[k]);
+      if constexpr (kGuesses) least = hn::Min(least, hn::BitCast(du32, hn::And(t, doubtful)));
+      out[k] = hn::ShiftRightSame(t, sum.shift);
     }
-    if (HWY_UNLIKELY(!hn::AllTrue(df, hn::Lt(off, hn::Set(df, sure))))) {
+    if constexpr (kGuesses) {
+      if (HWY_UNLIKELY(!hn::AllFalse(du32, hn::Eq(least, hn::Zero(du32))))) {
 #pragma GCC unroll 4
-      for (int k = 0; k < 4; ++k) out[k] = exact(u[k], v[k]);
+        for (int k = 0; k < 4; ++k) out[k] = exact(pairs[k].first(), pairs[k].second());
+      }
     }
-    const auto bytes = hn::Min(hn::Max(narrow_bytes(out), hn::Set(d8, y.low)), hn::Set(d8, y.high));
-    hn::StoreU(hn::Xor(bytes, hn::Set(d8, y.flip)), d8, y.bytes + i);
+    store_block(out, y, i);
   }
   return i;
 }
 #else
 /// No processor without vectors of bytes gains by blocks.
-template <class Near, class Exact>
-int64_t near_byte_blocks(const ByteOperand&, const ByteOperand&, const ByteResult&, int64_t, float, Near&&, Exact&&) {
+template <bool kVnni, bool kGuesses, class Exact>
+int64_t sum_byte_blocks(const ByteOperand&, const ByteOperand&, const ByteResult&, int64_t, const ByteSum&, Exact&&) {
   return 0;
 }
 #endif
