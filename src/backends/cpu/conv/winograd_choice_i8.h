@@ -25,7 +25,7 @@ inline constexpr WinogradTimesI8 kPairTimesI8 = {1.0 / 25, 0.15, 1.0 / 25, {2.3,
 inline constexpr WinogradTimesI8 kIntelVnniTimesI8 = {1.0 / 95, 0, 1.0 / 44, {8, 9, 5}, {18, 33, 12}};
 /// AMD EPYC (Zen 5), to figures of bench/kernels/winograd.py --int8 on one core, 2026-11-27; winograd_choice_test.cc
 /// holds some. F(2x2) never pays.
-inline constexpr WinogradTimesI8 kAmdVnniTimesI8 = {1.0 / 120, 0.03, 1.0 / 56, {2, 4.3, 1.6}, {4.8, 14.6, 3.1}};
+inline constexpr WinogradTimesI8 kAmdVnniTimesI8 = {1.0 / 120, 0.03, 1.0 / 60, {2, 4.5, 1.8}, {5.2, 15.4, 3.5}};
 
 /// Those of this machine at a level. Null for levels that were not measured or whose byte products are too fast.
 const WinogradTimesI8* winograd_times_i8(Isa isa);
