@@ -152,25 +152,6 @@ TEST(ConvI8, FewFilters) {
       }
 }
 
-/// Winograd's kernel, where a level that is tested has it.
-std::string winograd_kernel() {
-#if defined(__x86_64__)
-  const auto takes = [](Isa isa) { return !isa.has(IsaFeature::kAmx); };
-  return std::ranges::any_of(tested_isas(), takes) ? "conv_winograd_i8" : "";
-#else
-  return "";
-#endif
-}
-
-/// Runs check() with the transforms that times choose, and with each of both where it applies.
-template <class Check>
-void for_each_winograd_setting(Check check) {
-  for (const char* setting : {"4", "always2", "always4"}) {
-    const WinogradVariable variable(setting);
-    check();
-  }
-}
-
 // Tiles that fill the image or not, several blocks of them, images of a batch and panels of both widths.
 TEST(ConvI8, Winograd) {
   for (const QConvRow& r :
@@ -180,7 +161,7 @@ TEST(ConvI8, Winograd) {
       for (Rounding rounding : kRoundings)
         for_each_winograd_setting([&] {
           check_on_cpu(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kOSI, rounding),
-                       s.w_zero == 0 ? winograd_kernel() : "");
+                       s.w_zero == 0 ? winograd_kernel_of_bytes("conv_winograd_i8") : "");
         });
 }
 
@@ -198,7 +179,7 @@ TEST(ConvI8, WinogradOfExtremeValues) {
         c.inputs[0].set_quant(of_x);
         c.inputs[1].set_quant(of_w);
         c.outputs[0].quant = per_tensor(0.3f * static_cast<float>(c_in), 128, Rounding::kFixedDouble);
-        for_each_winograd_setting([&] { check_on_cpu(c, winograd_kernel()); });
+        for_each_winograd_setting([&] { check_on_cpu(c, winograd_kernel_of_bytes("conv_winograd_i8")); });
       }
 }
 

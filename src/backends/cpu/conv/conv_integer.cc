@@ -1,9 +1,6 @@
 // Products of 8-bit integers whose zero point, and maybe scale, is known when they run: ConvInteger, MatMulInteger,
 // TFLite's dynamic_quant convolution and convolutions of images that carry a params each.
-#include <smelt/options.h>
-
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <vector>
 
@@ -11,6 +8,7 @@
 #include "backends/cpu/conv/conv_line_buffer.h"
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/im2col.h"
+#include "backends/cpu/conv/image_quantizer.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
@@ -93,8 +91,7 @@ class ConvIntegerKernel final : public Kernel {
       if (images_ == Images::kDynamicQuant) {
         const float* real = ctx.input(0).data<float>() + image * size;
         QuantRule rule;
-        const bool chosen = choose_params(ctx.threads(), real, size, &params, &rule);
-        if (chosen && chunks_.apply()) {
+        if (chunks_.apply() && quantizer().choose_params(ctx.threads(), real, size, &params, &rule)) {
           const auto load = [&](int64_t at, int64_t pixels, uint8_t* to) {
             const int64_t n = pixels * g_.all_in();
             quant_.quantize(real + at, n, rule, to);
@@ -104,12 +101,7 @@ class ConvIntegerKernel final : public Kernel {
           lines_of_image(ctx, load, params, image, scratch);
           continue;
         }
-        if (chosen)
-          ctx.threads().parallel_for(size, kQuantizedAtOnce, [&](int64_t begin, int64_t end) {
-            quant_.quantize(real + begin, end - begin, rule, quantized + begin);
-          });
-        else
-          params = quant_.quantize_row(real, size, asymmetric_, reinterpret_cast<int8_t*>(quantized));
+        params = quantizer().quantize(ctx.threads(), real, size, quantized);
       } else {
         x = ctx.input(0).data<uint8_t>() + image * size;
         if (images_ == Images::kDynamic)
@@ -123,30 +115,7 @@ class ConvIntegerKernel final : public Kernel {
   }
 
  private:
-  static constexpr int64_t kQuantizedAtOnce = 16 * 1024;  ///< values that a thread takes
-  /// DynamicQuantOps::choose_params() of an image, whose parts threads share.
-  bool choose_params(ThreadPool& pool, const float* x, int64_t size, QuantParams* params, QuantRule* rule) const {
-    const int64_t parts = std::min({threads_, size / kQuantizedAtOnce, int64_t{SessionOptions::kMaxThreads}});
-    if (parts <= 1) return quant_.choose_params(x, size, asymmetric_, params, rule);
-    struct Range {
-      float low = 0, high = 0;
-      bool finite = false;
-    };
-    std::array<Range, SessionOptions::kMaxThreads> ranges;
-    pool.parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t first = size * i / parts, last = size * (i + 1) / parts;
-        Range& r = ranges[static_cast<size_t>(i)];
-        r.finite = quant_.finite_range(x + first, last - first, &r.low, &r.high);
-      }
-    });
-    Range all = ranges[0];
-    for (int64_t i = 1; i < parts; ++i) {
-      const Range& r = ranges[static_cast<size_t>(i)];
-      all = {std::min(all.low, r.low), std::max(all.high, r.high), all.finite && r.finite};
-    }
-    return all.finite && params_of_range(all.low, all.high, asymmetric_, params, rule);
-  }
+  ImageQuantizer quantizer() const { return {quant_, asymmetric_, threads_}; }
   int64_t packed_depth() const { return chunks_.apply() ? chunks_.k() : g_.k(); }
   Packed pack(const Tensor& filter, const WeightQuantParams& params) const {
     return is_ordered_filter(g_, filter, params.zeros) ? pack(filter.data<int8_t>(), params)
@@ -288,16 +257,10 @@ class ConvIntegerKernel final : public Kernel {
 
 /// Channels-last images and constant 8-bit filters that give float32; null where that does not fit.
 std::unique_ptr<Kernel> to_real(const KernelSpec& spec, ConvIntegerKernel::Images images) {
-  const auto& attrs = spec.attrs<ConvAttrs>();
-  const QuantPtr& q = spec.inputs[1].quant;
   const auto g = ConvShape::in_lines(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
-  const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
-  const auto pair = QuantizedPair::make(dynamically_quantized(spec.inputs[0]), spec.inputs[1], axis, g->all_out());
-  if (!pair) return nullptr;
-  WeightQuantParams params{pair->w_zeros, {}};
-  for (int64_t o = 0; o < g->all_out(); ++o) params.scales.push_back(q->scale(q->scales.size() == 1 ? 0 : o));
-  return std::make_unique<ConvIntegerKernel>(*g, params, spec, images);
+  const auto params = real_weight_params(spec, g->all_out());
+  return params ? std::make_unique<ConvIntegerKernel>(*g, *params, spec, images) : nullptr;
 }
 
 }  // namespace
@@ -314,16 +277,22 @@ std::unique_ptr<Kernel> to_real(const KernelSpec& spec, ConvIntegerKernel::Image
   return to_real(spec, ConvIntegerKernel::Images::kDynamic);
 }
 
+[[gnu::cold]] std::optional<WeightQuantParams> real_weight_params(const KernelSpec& spec, int64_t channels) {
+  const int axis = filter_output_axis(spec.attrs<ConvAttrs>(), spec.inputs[1].shape.rank());
+  const auto pair = QuantizedPair::make(dynamically_quantized(spec.inputs[0]), spec.inputs[1], axis, channels);
+  if (!pair) return std::nullopt;
+  WeightQuantParams params{pair->w_zeros, {}};
+  const Quantization& q = *spec.inputs[1].quant;
+  for (int64_t o = 0; o < channels; ++o) params.scales.push_back(q.scale(q.scales.size() == 1 ? 0 : o));
+  return params;
+}
+
 [[gnu::cold]] std::optional<WeightQuantParams> integer_weight_params(const KernelSpec& spec, int64_t channels) {
   WeightQuantParams params{std::vector<int32_t>(static_cast<size_t>(channels), 0), {}};
-  if (const QuantPtr& q = spec.inputs[1].quant) {
-    const int axis = filter_output_axis(spec.attrs<ConvAttrs>(), spec.inputs[1].shape.rank());
-    const auto pair = QuantizedPair::make(dynamically_quantized(spec.inputs[0]), spec.inputs[1], axis, channels);
-    if (!pair || !spec.has(3) || spec.inputs[3].dtype != DType::kF32 || spec.inputs[3].shape.elements() != 1)
+  if (spec.inputs[1].quant) {
+    if (!spec.has(3) || spec.inputs[3].dtype != DType::kF32 || spec.inputs[3].shape.elements() != 1)
       return std::nullopt;
-    params.zeros = pair->w_zeros;
-    for (int64_t o = 0; o < channels; ++o) params.scales.push_back(q->scale(q->scales.size() == 1 ? 0 : o));
-    return params;
+    return real_weight_params(spec, channels);
   }
   if (!spec.has(3)) return params;
   const Tensor* zeros = spec.constant(3);

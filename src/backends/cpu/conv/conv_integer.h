@@ -14,6 +14,9 @@ struct WeightQuantParams {
   std::vector<int32_t> zeros;
   std::vector<float> scales;
 };
+/// Those of the type of a filter (input 1) with so many output channels. nullopt: neither one for all nor one a
+/// channel.
+std::optional<WeightQuantParams> real_weight_params(const KernelSpec& spec, int64_t channels);
 /// The parameters of the filter of a ConvInteger or MatMulInteger with so many output channels: of its type, or of
 /// input 3. nullopt: neither one for all nor one an output channel, or not constant.
 std::optional<WeightQuantParams> integer_weight_params(const KernelSpec& spec, int64_t channels);

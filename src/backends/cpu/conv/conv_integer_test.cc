@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/cpu/conv/winograd_variable.h"
 #include "base/cat.h"
 #include "ops/conv/conv.h"
 #include "ops/elementwise/elementwise.h"
@@ -71,6 +72,31 @@ TEST(ConvDynamicQuant, SingleLines) {
     }
 }
 
+// Tiles that fill the image or not, several blocks of them, images of a batch and panels of both widths.
+TEST(ConvDynamicQuant, Winograd) {
+  for (const Row& r : {Row{1, 16, 9, 11, 19, 3, 1, 1, 1}, Row{2, 18, 12, 10, 33, 3, 1, 0, 1},
+                       Row{2, 40, 29, 61, 8, 3, 1, 2, 1}, Row{1, 64, 30, 32, 48, 3, 1, 1, 1}})
+    for (const bool asymmetric : {false, true})
+      for_each_winograd_setting([&] {
+        check_on_cpu(dynamic_quant_case(r, asymmetric), winograd_kernel_of_bytes("conv_winograd_dynamic_quant"),
+                     {1e-6, 1e-6});
+      });
+}
+
+// Accumulators of the largest magnitude at both ends of the range of zero points, for tiles of either size.
+TEST(ConvDynamicQuant, WinogradOfExtremeValues) {
+  for (const int64_t c_in : {114, 1000})
+    for (const float x : {-3.0f, 5.0f})
+      for (const double w : {-127.0, 127.0}) {
+        OpCase c = dynamic_quant_case({1, c_in, 8, 8, 16, 3, 1, 1, 1}, true);
+        const QuantPtr of_w = c.inputs[1].quant();
+        c.inputs[0] = random_tensor(DType::kF32, c.inputs[0].shape(), x, x, 1);
+        c.inputs[1] = random_tensor(DType::kI8, c.inputs[1].shape(), w, w, 1);
+        c.inputs[1].set_quant(of_w);
+        for_each_winograd_setting([&] { check_on_cpu(c, "conv_dynamic_quant", {1e-6, 1e-6}); });
+      }
+}
+
 // Images of zeros alone, or with an infinite number or NaN, before one of others.
 TEST(ConvDynamicQuant, ImagesThatHaveNoScale) {
   for (const bool asymmetric : {false, true})
@@ -81,7 +107,7 @@ TEST(ConvDynamicQuant, ImagesThatHaveNoScale) {
         c.label += Cat(" value ", value, " at ", at);
         auto* x = c.inputs[0].data<float>();
         std::fill_n(x + at, value == 0 ? c.inputs[0].elements() / 2 - at : 1, value);
-        check_on_cpu(c, "conv_dynamic_quant", {1e-6, 1e-6});
+        for_each_winograd_setting([&] { check_on_cpu(c, "conv_dynamic_quant", {1e-6, 1e-6}); });
       }
 }
 
