@@ -24,7 +24,8 @@ using V = hn::Vec<D>;
 
 /// The first n elements, zero in the rest; memory behind them is not touched.
 HWY_INLINE V load_first(D d, const float* p, ptrdiff_t n) {
-  if (n <= 0) return hn::Zero(d);
+  if constexpr (kMaskedLoads) n = std::max<ptrdiff_t>(n, 0);
+  if (n <= 0 && !kMaskedLoads) return hn::Zero(d);
   if constexpr (kMaskedLoads) return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(n)), d, p);
   HWY_ALIGN float part[HWY_MAX_BYTES / 4] = {};
   std::copy_n(p, std::min<ptrdiff_t>(n, HWY_MAX_BYTES / 4), part);
@@ -67,12 +68,12 @@ void gemm_tile(const GemmChunk& chunk, const float* a, float* HWY_RESTRICT c, co
         for (int s = 1; s < kSplit; ++s) acc[s][m][j] = hn::Zero(d);
       }
   };
+  const float* const from = chunk.start ? chunk.start : c;
+  const ptrdiff_t from_step = chunk.start ? 0 : ldc;
   if (row_bias)
     begin_with([&](int m, int) HWY_ATTR { return hn::Set(d, row_bias[m]); });
-  else if (chunk.start)
-    begin_with([&](int, int j) HWY_ATTR { return hn::Load(d, chunk.start + j * L); });
-  else if (n >= NV * L)
-    begin_with([&](int m, int j) HWY_ATTR { return hn::LoadU(d, c + m * ldc + j * L); });
+  else if (chunk.start || n >= NV * L)
+    begin_with([&](int m, int j) HWY_ATTR { return hn::LoadU(d, from + m * from_step + j * L); });
   else
     begin_with([&](int m, int j) HWY_ATTR { return load_first(d, c + m * ldc + j * L, n - j * L); });
   [[maybe_unused]] const ptrdiff_t ahead_step = chunk.ahead_step;
@@ -130,16 +131,13 @@ void gemm_tile(const GemmChunk& chunk, const float* a, float* HWY_RESTRICT c, co
       for (int j = 0; j < NV; ++j) hn::StoreU(acc[0][m][j], d, c + m * ldc + j * L);
     return;
   }
-#pragma GCC unroll 16
-  for (int m = 0; m < MR; ++m)
 #pragma GCC unroll 2
-    for (int j = 0; j < NV; ++j) {
-      const ptrdiff_t left = n - j * L;
-      if (left >= L)
-        hn::StoreU(acc[0][m][j], d, c + m * ldc + j * L);
-      else if (left > 0)
-        hn::BlendedStore(acc[0][m][j], hn::FirstN(d, static_cast<size_t>(left)), d, c + m * ldc + j * L);
-    }
+  for (int j = 0; j < NV; ++j) {
+    if (n <= j * L) return;
+    const auto columns = hn::FirstN(d, static_cast<size_t>(n - j * L));
+#pragma GCC unroll 16
+    for (int m = 0; m < MR; ++m) hn::BlendedStore(acc[0][m][j], columns, d, c + m * ldc + j * L);
+  }
 }
 
 /// Rows [0, k) of the first `used` columns of a panel of width w.
