@@ -207,9 +207,10 @@ bool alike(float x, float y) {
   return x <= StrassenF32::kUneven * y && y <= StrassenF32::kUneven * x && x <= kLargest;
 }
 
-/// The additions of a are shared by n columns, those of c by k steps, those of b by m rows.
-bool gains(const StrassenKernels& kernels, int64_t m, int64_t n, int64_t k) {
-  return m >= kernels.least_rows && n * k >= kernels.least_share * (n + k);
+/// The additions of a are shared by the columns, those of c by k steps, those of b by the rows.
+bool gains(const StrassenKernels& kernels, StrassenF32::Task task, int64_t k, int64_t nr) {
+  const int64_t n = task.columns;
+  return task.rows >= kernels.least_rows && n >= 2 * kFewPairs * nr && n * k >= kernels.least_share * (n + k);
 }
 
 }  // namespace
@@ -241,15 +242,15 @@ struct StrassenF32::Block {
   const bool* uneven;         ///< tiles of a half
 };
 
-std::unique_ptr<StrassenF32> StrassenF32::make(StrassenSetting setting, const GemmF32& gemm, Isa isa, int64_t m,
+std::unique_ptr<StrassenF32> StrassenF32::make(StrassenSetting setting, const GemmF32& gemm, Isa isa, Task task,
                                                int64_t n, int64_t k) {
   const StrassenKernels& kernels = strassen_kernels(isa);
   if (setting == StrassenSetting::kNever || kernels.lowest == 0 || gemm.word != 1 || isa.has(IsaFeature::kOneOrder) ||
       k == 0 || k % 4 != 0)
     return nullptr;
-  if (setting == StrassenSetting::kWhereItGains && !(gains(kernels, m, n, k) && n >= 2 * kFewPairs * gemm.nr()))
-    return nullptr;
-  const int64_t rows = std::min(m, kMostRows / (2 * gemm.mr) * 2 * gemm.mr);
+  if (setting == StrassenSetting::kWhereItGains && !gains(kernels, task, k, gemm.nr())) return nullptr;
+  // Other tasks may have a tile more.
+  const int64_t rows = std::min(task.rows + gemm.mr, kMostRows / (2 * gemm.mr) * 2 * gemm.mr);
   return std::unique_ptr<StrassenF32>(
       new StrassenF32(gemm, kernels, n, k, rows, setting == StrassenSetting::kWhereItCan ? 1 : kFewPairs));
 }

@@ -49,7 +49,7 @@ struct StrassenKernels {
   /// largest[j]: magnitude in column j of a panel of k rows; infinite where it holds an infinity or NaN.
   using LargestOfColumns = void (*)(const float* panel, int64_t k, float* largest);
   int64_t lowest = 0;                          ///< rows of the lowest tile; 0: the level has none
-  int64_t least_rows = 0, least_share = 0;     ///< a gain: m at least the first, and n k / (n + k) the second
+  int64_t least_rows = 0, least_share = 0;     ///< a gain: rows, and n k / (n + k), at least
   Tile of_b[14] = {}, of_difference[14] = {};  ///< [rows - 1]; the latter makes the difference of a step
   Operands operands = nullptr;
   LargestOfColumns largest_of_columns = nullptr;
@@ -69,9 +69,14 @@ class StrassenF32 {
  public:
   static constexpr float kUneven = 16;
 
-  /// For m rows of k elements and n columns. Null where the setting does not ask for it, the level has no tiles, sums
-  /// keep one order, or k does not divide into halves.
-  static std::unique_ptr<StrassenF32> make(StrassenSetting setting, const GemmF32& gemm, Isa isa, int64_t m, int64_t n,
+  /// Rows and columns of a product that one thread makes.
+  struct Task {
+    int64_t rows, columns;
+  };
+
+  /// For rows of k elements and n columns, which threads share as such tasks. Null where the setting does not ask for
+  /// it, the level has no tiles, sums keep one order, or k does not divide into halves.
+  static std::unique_ptr<StrassenF32> make(StrassenSetting setting, const GemmF32& gemm, Isa isa, Task task, int64_t n,
                                            int64_t k);
   /// Scratch of a run.
   int64_t scratch_floats() const { return operands_floats() + 2 * half_ * gemm_.nr() + rows_ * gemm_.nr(); }

@@ -44,7 +44,7 @@ struct StrassenCase {
   /// By Strassen's algorithm where it can, the panels [first, last); 7 in all other results.
   std::vector<float> product(Isa isa, float lo, float hi, int64_t first, int64_t last) const {
     const GemmF32& gemm = gemm_f32(isa);
-    const auto strassen = StrassenF32::make(StrassenSetting::kWhereItCan, gemm, isa, m, n, k);
+    const auto strassen = StrassenF32::make(StrassenSetting::kWhereItCan, gemm, isa, {m, n}, n, k);
     AlignedBuffer packed(static_cast<size_t>(gemm.packed_size(k, n)) * sizeof(float)),
         scratch(static_cast<size_t>(strassen->scratch_floats()) * sizeof(float));
     gemm.pack(b.data(), n, 1, k, n, bias.data(), packed.data<float>());
@@ -177,7 +177,7 @@ TEST(StrassenF32, IsMadeWhereItCanBe) {
   for (const Isa isa : strassen_levels()) {
     const GemmF32& gemm = gemm_f32(isa);
     const auto makes = [&](StrassenSetting setting, Isa level, int64_t m, int64_t n, int64_t k) {
-      return StrassenF32::make(setting, gemm_f32(level), level, m, n, k) != nullptr;
+      return StrassenF32::make(setting, gemm_f32(level), level, {m, n}, n, k) != nullptr;
     };
     EXPECT_TRUE(makes(StrassenSetting::kWhereItGains, isa, 512, 512, 512));
     EXPECT_FALSE(makes(StrassenSetting::kNever, isa, 512, 512, 512));

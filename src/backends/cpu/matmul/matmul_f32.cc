@@ -23,6 +23,15 @@ struct MatMulF32Key {
   auto operator<=>(const MatMulF32Key&) const = default;
 };
 
+/// As split_product(), into whole pairs of panels.
+template <class F>
+void split_strassen(const MatMulShape& s, const GemmF32& gemm, int64_t task, int64_t tasks, F&& body) {
+  const int64_t panels = gemm.panels(s.n);
+  split_product(s.m, gemm.mr, ceil_div(panels, 2), task, tasks, [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
+    body(r0, r1, 2 * p0, std::min(2 * p1, panels));
+  });
+}
+
 /// k_, lda_ and workspaces count the words of the gemm.
 class MatMulF32 final : public Kernel {
  public:
@@ -201,18 +210,20 @@ class MatMulF32 final : public Kernel {
   }
   void multiply(const float* a, const float* b, int64_t index, float* scratch, float* y, const EpilogueRun& epilogue,
                 int64_t chunk, int64_t chunks) const {
-    split_product(s_.m, gemm_.mr, gemm_.panels(s_.n), chunk, chunks,
-                  [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
-                    const int64_t step = block_ > 0 ? even_block(r1 - r0) : r1 - r0;
-                    for (int64_t first = r0; first < r1; first += step) {
-                      const int64_t rows = std::min(step, r1 - first);
-                      // Blocks of a task take turns in the workspace of its first one.
-                      if (block_ > 0) copy_a(a + first * s_.g.a.row_stride, 0, rows, scratch + r0 * lda_);
-                      multiply_rows(block_ > 0 ? scratch + r0 * lda_ : a + first * lda(), b,
-                                    y + (index * s_.m + first) * s_.n, rows, p0, p1, epilogue,
-                                    strassen_ ? scratch + operand_floats() + chunk * strassen_floats() : nullptr);
-                    }
-                  });
+    const auto multiply_part = [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
+      const int64_t step = block_ > 0 ? even_block(r1 - r0) : r1 - r0;
+      for (int64_t first = r0; first < r1; first += step) {
+        const int64_t rows = std::min(step, r1 - first);
+        // Blocks of a task take turns in the workspace of its first one.
+        if (block_ > 0) copy_a(a + first * s_.g.a.row_stride, 0, rows, scratch + r0 * lda_);
+        multiply_rows(block_ > 0 ? scratch + r0 * lda_ : a + first * lda(), b, y + (index * s_.m + first) * s_.n, rows,
+                      p0, p1, epilogue, strassen_ ? scratch + operand_floats() + chunk * strassen_floats() : nullptr);
+      }
+    };
+    if (strassen_)
+      split_strassen(s_, gemm_, chunk, chunks, multiply_part);
+    else
+      split_product(s_.m, gemm_.mr, gemm_.panels(s_.n), chunk, chunks, multiply_part);
   }
   /// Rows of as even blocks of at most block_ as there are of so many.
   int64_t even_block(int64_t rows) const { return round_up(ceil_div(rows, ceil_div(rows, block_)), gemm_.mr); }
@@ -278,8 +289,12 @@ std::unique_ptr<Kernel> make_matmul_strassen_f32(const KernelSpec& spec) {
   if (spec.has(2) && !(spec.constant(2) && shape->is_row(spec.inputs[2].shape)))
     return spec.refuse("the addend is no constant row");
   const GemmF32& gemm = gemm_f32(spec.isa);
-  auto strassen = StrassenF32::make(*setting, gemm, spec.isa, shape->m, shape->n, shape->k);
-  if (!strassen) return spec.refuse("seven products of halves take no less time than eight");
+  std::unique_ptr<StrassenF32> strassen;
+  split_strassen(*shape, gemm, 0, std::max(spec.threads, 1), [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
+    const int64_t columns = std::min(shape->n, (p1 - p0) * gemm.nr());
+    strassen = StrassenF32::make(*setting, gemm, spec.isa, {r1 - r0, columns}, shape->n, shape->k);
+  });
+  if (!strassen) return spec.refuse("seven products in place of eight take no less time");
   return std::make_unique<MatMulF32>(*shape, gemm, spec, std::move(strassen));
 }
 
