@@ -28,7 +28,8 @@ namespace smelt {
 /// either in real numbers and from what float32 makes of it.
 struct NearReal {
   float a, b = 0, zero, error;
-  std::optional<ByteSum> blocks;  ///< of a sum whose u, v and y are bytes read as uint8, with zero points
+  /// Of a sum whose u, v and y are bytes read as uint8, with zero points; `certain`: if it is right for every pair.
+  std::optional<ByteSum> blocks, certain;
 
   explicit NearReal(const FixedArithmetic& f, int32_t flip) {
     const auto real = [](FixedFactor g) { return std::ldexp(static_cast<double>(g.multiplier), g.shift - 31); };
@@ -51,6 +52,7 @@ struct NearReal {
     error = static_cast<float>(lost + size * 0x1p-22);
     const double constant = f.zero + flip - by_a * (f.zero_a + flip) - by_b * (f.zero_b + flip);
     blocks = ByteSum::near(by_a, by_b, constant, lost);
+    certain = ByteSum::nearest(by_a, by_b, constant);
   }
   static constexpr float kMostError = 0.05f;  ///< beyond it too many results would have to be computed twice
 };
@@ -120,7 +122,7 @@ void near_vector(const FixedNode& node, const void* a, int64_t sa, const void* b
   int64_t i = 0;
   if constexpr (!kProduct) {  // a block would gain nothing for products
     if (near.blocks)
-      i = sum_byte_blocks<kVnni, true>(
+      i = sum_byte_blocks<kVnni>(
           {static_cast<const uint8_t*>(a), sa, kFlip}, {static_cast<const uint8_t*>(b), sb, kFlip},
           {static_cast<uint8_t*>(y), kFlip, static_cast<uint8_t>(f.low + kFlip),
            static_cast<uint8_t>(std::max(f.low, f.high) + kFlip)},
@@ -167,7 +169,15 @@ class BinaryFixed final : public Kernel {
         loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)),
         bytes_(spec.outputs[0].dtype == DType::kI16 ? 2 : 1),
         rows_(SMELT_FOR_LEVEL(spec.isa, choose_fixed_vector)(node_, spec.outputs[0].dtype, small,
-                                                             spec.isa.has(IsaFeature::kVnni))) {}
+                                                             spec.isa.has(IsaFeature::kVnni))) {
+    if (bytes_ != 1 || !node_.near.blocks || !node_.near.certain) return;
+    FixedNode certain = node_;
+    certain.near.blocks = node_.near.certain;
+    const auto row_by = [&](const FixedNode& node) {
+      return [&](const uint8_t* u, const uint8_t* v, int64_t n, uint8_t* y) { rows_(node, u, 1, v, 1, y, n); };
+    };
+    if (same_of_every_pair(row_by(node_), row_by(certain))) node_ = certain;
+  }
   Status run(KernelContext& ctx) const override {
     loops_.each_row(ctx, bytes_, bytes_, [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
       rows_(node_, a, sa, b, sb, y, n);

@@ -30,7 +30,7 @@ namespace smelt {
 /// each operation in float32, then clamped to [low, high], plus zero_y. Near: with the scales folded into coefficients,
 /// a sum is a * near_a + b * near_b + near_c, a product (a - zero_a) * (b - zero_b) * near_a + near_c. Where that is
 /// further than 1/2 - `sure` from the middle between two integers, its nearest integer, within [out_low, out_high], is
-/// y's. `blocks` says the same of sums in integers.
+/// y's. `blocks` says the same of sums in integers, and so does `certain` where it is right for every pair of bytes.
 struct BinaryI8Rule {
   bool product = false;
   uint8_t flip_a = 0, flip_b = 0, flip_y = 0;
@@ -41,7 +41,7 @@ struct BinaryI8Rule {
   uint8_t out_low = 0, out_high = 0;  ///< of y, within what the activation leaves
   bool away = false;                  ///< ties of the last rounding go away from zero, else to even
   float near_a = 0, near_b = 0, near_c = 0, sure = -1;
-  std::optional<ByteSum> blocks;
+  std::optional<ByteSum> blocks, certain;
 };
 using BinaryI8Row = void (*)(const BinaryI8Rule&, const uint8_t*, int64_t, const uint8_t*, int64_t, uint8_t*, int64_t);
 }  // namespace smelt
@@ -121,8 +121,8 @@ void binary_i8_row(const BinaryI8Rule& rule, const uint8_t* a, int64_t sa, const
       for (int64_t j = i; j < i + kLine; j += lanes) step(d, a + j * sa, sa, b + j * sb, sb, y + j);
     }
   } else if (r.blocks) {
-    i = sum_byte_blocks<kVnni, true>({a, sa, r.flip_a}, {b, sb, r.flip_b}, {y, r.flip_y, r.out_low, r.out_high}, n,
-                                     *r.blocks, [&](VI u, VI v) HWY_ATTR { return step.defined(d, u, v); });
+    i = sum_byte_blocks<kVnni>({a, sa, r.flip_a}, {b, sb, r.flip_b}, {y, r.flip_y, r.out_low, r.out_high}, n, *r.blocks,
+                               [&](VI u, VI v) HWY_ATTR { return step.defined(d, u, v); });
   }
   for (; i + lanes <= n; i += lanes) step(d, a + i * sa, sa, b + i * sb, sb, y + i);
   for (; i < n; ++i) step(one, a + i * sa, sa, b + i * sb, sb, y + i);
@@ -198,6 +198,7 @@ BinaryI8Rule make_rule(const BinaryAttrs& attrs, const ValueType& a, const Value
     // What the definition rounds: real_a once, real_b twice, then at most three times what is in y's range.
     const double rounded = most_a * std::abs(real_a) + 2 * most_b * std::abs(by_b) + 3 * 257;
     r.blocks = ByteSum::near(real_a, by_b, near_c, rounded * 0x1.02p-24);
+    r.certain = ByteSum::nearest(real_a, by_b, near_c);
   }
   r.sure = error < 0.05 && std::isnormal(r.near_a) ? static_cast<float>(0.5 - error) : -1.0f;
   return r;
@@ -208,7 +209,15 @@ class BinaryI8 final : public Kernel {
   BinaryI8(const BinaryI8Rule& rule, const KernelSpec& spec)
       : rule_(rule),
         row_(SMELT_FOR_LEVEL(spec.isa, choose_binary_i8)(rule, spec.isa.has(IsaFeature::kVnni))),
-        loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)) {}
+        loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)) {
+    if (!rule_.blocks || !rule_.certain) return;
+    BinaryI8Rule certain = rule_;
+    certain.blocks = rule_.certain;
+    const auto row_by = [&](const BinaryI8Rule& r) {
+      return [&](const uint8_t* u, const uint8_t* v, int64_t n, uint8_t* y) { row_(r, u, 1, v, 1, y, n); };
+    };
+    if (same_of_every_pair(row_by(rule_), row_by(certain))) rule_ = certain;
+  }
   Status run(KernelContext& ctx) const override {
     loops_.each_row(ctx, 1, 1, [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
       row_(rule_, static_cast<const uint8_t*>(a), sa, static_cast<const uint8_t*>(b), sb, static_cast<uint8_t*>(y), n);

@@ -85,9 +85,8 @@ void xnnpack_vector(const XnnpackNode& node, const void* a, int64_t sa, const vo
   if (node.blocks) {
     const auto bound = [](int32_t v) { return static_cast<uint8_t>(v + kFlip<T>); };
     const auto byte = [](const T* from) { return reinterpret_cast<const uint8_t*>(from); };
-    done = sum_byte_blocks<kVnni, false>({byte(p), sa, kFlip<T>}, {byte(q), sb, kFlip<T>},
-                                         {static_cast<uint8_t*>(y), kFlip<T>, bound(f.low), bound(f.high)}, n,
-                                         *node.blocks, [](VI u, VI) HWY_ATTR { return u; });
+    done = sum_byte_blocks<kVnni>({byte(p), sa, kFlip<T>}, {byte(q), sb, kFlip<T>},
+                                  {static_cast<uint8_t*>(y), kFlip<T>, bound(f.low), bound(f.high)}, n, *node.blocks);
   }
   const int32_t bias = (1 << (f.shift - 1)) - f.a * f.zero_a - f.b * f.zero_b;
   each_vector(f, p + done * sa, sa, q + done * sb, sb, to + done, n - done, [&](auto d, auto u, auto v) HWY_ATTR {

@@ -131,11 +131,10 @@ HWY_INLINE void prefetch_blocks(const ByteOperand& a, const ByteOperand& b, int6
   hwy::Prefetch(b.bytes + (i + kAhead) * b.step);
 }
 
-/// The whole blocks of n bytes by `sum`, and by exact(a, b) where that has a guess in a block: a function of vectors of
-/// int32. kVnni: as for add_pairs(). Returns the number of bytes done.
+/// sum_byte_blocks() of a sum with guesses or without.
 template <bool kVnni, bool kGuesses, class Exact>
-HWY_INLINE int64_t sum_byte_blocks(const ByteOperand& a, const ByteOperand& b, const ByteResult& y, int64_t n,
-                                   const ByteSum& sum, Exact&& exact) {
+HWY_INLINE int64_t sum_blocks(const ByteOperand& a, const ByteOperand& b, const ByteResult& y, int64_t n,
+                              const ByteSum& sum, Exact&& exact) {
   const BlockD32 d32;
   const hn::RebindToUnsigned<BlockD32> du32;
   const auto block = static_cast<int64_t>(hn::Lanes(BlockD8()));
@@ -166,10 +165,26 @@ HWY_INLINE int64_t sum_byte_blocks(const ByteOperand& a, const ByteOperand& b, c
   }
   return i;
 }
+
+/// The whole blocks of n bytes by `sum`, and by exact(a, b) where that has a guess in a block: a function of vectors of
+/// int32. kVnni: as for add_pairs(). Returns the number of bytes done.
+template <bool kVnni, class Exact>
+HWY_INLINE int64_t sum_byte_blocks(const ByteOperand& a, const ByteOperand& b, const ByteResult& y, int64_t n,
+                                   const ByteSum& sum, Exact&& exact) {
+  return sum.doubtful ? sum_blocks<kVnni, true>(a, b, y, n, sum, exact)
+                      : sum_blocks<kVnni, false>(a, b, y, n, sum, exact);
+}
+/// Of a sum without guesses.
+template <bool kVnni>
+HWY_INLINE int64_t sum_byte_blocks(const ByteOperand& a, const ByteOperand& b, const ByteResult& y, int64_t n,
+                                   const ByteSum& sum) {
+  return sum_blocks<kVnni, false>(a, b, y, n, sum, [](BlockV32 u, BlockV32 /*v*/) HWY_ATTR { return u; });
+}
 #else
 /// No processor without vectors of bytes gains by blocks.
-template <bool kVnni, bool kGuesses, class Exact>
-int64_t sum_byte_blocks(const ByteOperand&, const ByteOperand&, const ByteResult&, int64_t, const ByteSum&, Exact&&) {
+template <bool kVnni, class... Exact>
+int64_t sum_byte_blocks(const ByteOperand&, const ByteOperand&, const ByteResult&, int64_t, const ByteSum&,
+                        Exact&&...) {
   return 0;
 }
 #endif

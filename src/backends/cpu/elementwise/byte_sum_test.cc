@@ -56,6 +56,12 @@ TEST(ByteSum, NearGuessesWhereTheErrorMatters) {
         guesses += guess;
         ASSERT_TRUE(guess || tells) << f.a << ' ' << u << ' ' << v;
       }
+    const auto nearest = ByteSum::nearest(f.a, f.b, f.c);
+    ASSERT_TRUE(nearest);
+    EXPECT_EQ(nearest->doubtful, 0);
+    for (const int32_t u : {0, 3, 200, 255})
+      EXPECT_NEAR(before_shift(*nearest, u, 255 - u), std::ldexp(f.a * u + f.b * (255 - u) + f.c + 0.5, nearest->shift),
+                  1.1);
     EXPECT_LE(guesses, f.error == 0 ? 65536 : 2000) << f.a;
   }
   EXPECT_FALSE(ByteSum::near(200, 1, 0, 1e-5));
