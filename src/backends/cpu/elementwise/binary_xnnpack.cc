@@ -67,20 +67,24 @@ HWY_INLINE void each_vector(const XnnpackArithmetic& f, const T* a, int64_t sa, 
   for (; i < n; ++i) step(hn::CappedTag<int32_t, 1>(), i);
 }
 
-template <class T, bool kVnni = false>
-void xnnpack_vector(const XnnpackNode& node, const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+template <class T>
+void xnnpack_products(const XnnpackNode& node, const void* a, int64_t sa, const void* b, int64_t sb, void* y,
+                      int64_t n) {
   const XnnpackArithmetic f = node.f;  // stores to y cannot change it
   const auto *p = static_cast<const T*>(a), *q = static_cast<const T*>(b);
+  each_vector(f, p, sa, q, sb, static_cast<T*>(y), n, [&](auto d, auto u, auto v) HWY_ATTR {
+    const hn::RebindToFloat<decltype(d)> df;
+    const auto x = hn::ConvertTo(df, hn::Sub(u, hn::Set(d, f.zero_a)));  // products of two are exact
+    return nearest_in_range(
+        hn::Mul(hn::Mul(x, hn::ConvertTo(df, hn::Sub(v, hn::Set(d, f.zero_b)))), hn::Set(df, f.scale)));
+  });
+}
+
+template <class T, bool kVnni = false>
+void xnnpack_sums(const XnnpackNode& node, const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+  const XnnpackArithmetic f = node.f;
+  const auto *p = static_cast<const T*>(a), *q = static_cast<const T*>(b);
   auto* to = static_cast<T*>(y);
-  if (f.product) {
-    each_vector(f, p, sa, q, sb, to, n, [&](auto d, auto u, auto v) HWY_ATTR {
-      const hn::RebindToFloat<decltype(d)> df;
-      const auto x = hn::ConvertTo(df, hn::Sub(u, hn::Set(d, f.zero_a)));  // products of two are exact
-      return nearest_in_range(
-          hn::Mul(hn::Mul(x, hn::ConvertTo(df, hn::Sub(v, hn::Set(d, f.zero_b)))), hn::Set(df, f.scale)));
-    });
-    return;
-  }
   int64_t done = 0;
   if (node.blocks) {
     const auto bound = [](int32_t v) { return static_cast<uint8_t>(v + kFlip<T>); };
@@ -96,10 +100,12 @@ void xnnpack_vector(const XnnpackNode& node, const void* a, int64_t sa, const vo
 }
 
 using XnnpackVector = void (*)(const XnnpackNode&, const void*, int64_t, const void*, int64_t, void*, int64_t);
-XnnpackVector choose_xnnpack_vector(DType dtype, bool vnni) {
+XnnpackVector choose_xnnpack_vector(bool product, DType dtype, bool vnni) {
   constexpr bool kHasVnni = HWY_TARGET == HWY_AVX3;
-  if (vnni) return dtype == DType::kI8 ? xnnpack_vector<int8_t, kHasVnni> : xnnpack_vector<uint8_t, kHasVnni>;
-  return dtype == DType::kI8 ? xnnpack_vector<int8_t> : xnnpack_vector<uint8_t>;
+  const bool is_signed = dtype == DType::kI8;
+  if (product) return is_signed ? xnnpack_products<int8_t> : xnnpack_products<uint8_t>;
+  if (vnni) return is_signed ? xnnpack_sums<int8_t, kHasVnni> : xnnpack_sums<uint8_t, kHasVnni>;
+  return is_signed ? xnnpack_sums<int8_t> : xnnpack_sums<uint8_t>;
 }
 
 }  // namespace smelt::HWY_NAMESPACE
@@ -122,8 +128,8 @@ class BinaryXnnpack final : public Kernel {
   BinaryXnnpack(const XnnpackArithmetic& f, const KernelSpec& spec)
       : node_{f, block_sum(f, spec.outputs[0].dtype == DType::kI8 ? 128 : 0)},
         loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)),
-        rows_(
-            SMELT_FOR_LEVEL(spec.isa, choose_xnnpack_vector)(spec.outputs[0].dtype, spec.isa.has(IsaFeature::kVnni))) {}
+        rows_(SMELT_FOR_LEVEL(spec.isa, choose_xnnpack_vector)(f.product, spec.outputs[0].dtype,
+                                                               spec.isa.has(IsaFeature::kVnni))) {}
   Status run(KernelContext& ctx) const override {
     loops_.each_row(ctx, 1, 1, [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
       rows_(node_, a, sa, b, sb, y, n);
