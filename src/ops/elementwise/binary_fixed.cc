@@ -66,7 +66,8 @@ struct CommonScale {
 FixedArithmetic arithmetic(Binary fn, const Operands& o) {
   FixedArithmetic f;
   f.product = fn == Binary::kMul;
-  f.negate_b = fn == Binary::kSub;
+  f.square = fn == Binary::kSquaredDifference;
+  f.negate_b = fn == Binary::kSub || f.square;
   f.zero_a = o.pa.zero_point;
   f.zero_b = o.pb.zero_point;
   f.zero = o.py.zero_point;
@@ -76,12 +77,12 @@ FixedArithmetic arithmetic(Binary fn, const Operands& o) {
     f.out = fixed_factor(static_cast<double>(o.pa.scale * o.pb.scale / o.py.scale));
     return f;
   }
-  const CommonScale common(o, o.y.dtype() == DType::kI16 ? 15 : 20);
-  const auto unit = static_cast<double>(static_cast<float>(1 << common.left) * o.py.scale);
+  const CommonScale common(o, f.square ? 7 : o.y.dtype() == DType::kI16 ? 15 : 20);
+  const auto unit = static_cast<double>(static_cast<float>(1 << (f.square ? 14 : common.left)) * o.py.scale);
   f.left = common.left;
   f.a = common.a;
   f.b = common.b;
-  f.out = fixed_factor(common.twice_max / unit);
+  f.out = fixed_factor((f.square ? common.twice_max * common.twice_max : common.twice_max) / unit);
   return f;
 }
 
@@ -149,20 +150,18 @@ void divide(const Operands& o) {
 
 /// Of int8 values.
 void squared_difference(const Operands& o) {
-  const CommonScale common(o, 7);
-  const auto unit = static_cast<double>(static_cast<float>(1 << 14) * o.py.scale);
-  const FixedFactor out = fixed_factor(common.twice_max * common.twice_max / unit);
-  const auto square = [&](int32_t a, int32_t b) { return rescale_double(wrap_mul(a - b, a - b), out); };
+  const FixedArithmetic f = arithmetic(Binary::kSquaredDifference, o);
+  const auto square = [&](int32_t a, int32_t b) { return rescale_double(f.combine(a, b), f.out); };
   if (o.y.elements() < 2 * 256) {
-    map_centred(o, [&](int32_t p, int32_t q) { return square(common.of_a(p), common.of_b(q)); });
+    map_centred(o, [&](int32_t p, int32_t q) { return square(f.of_a(p + f.zero_a), f.of_b(q + f.zero_b)); });
     return;
   }
   // The int8 inputs have 256 values each: rescale those.
   std::array<int32_t, 256> of_a, of_b;
   for (int32_t i = 0; i < 256; ++i) {
     const int32_t v = static_cast<int8_t>(i);
-    of_a[static_cast<size_t>(i)] = common.of_a(v - o.pa.zero_point);
-    of_b[static_cast<size_t>(i)] = common.of_b(v - o.pb.zero_point);
+    of_a[static_cast<size_t>(i)] = f.of_a(v);
+    of_b[static_cast<size_t>(i)] = f.of_b(v);
   }
   const auto at = [](const std::array<int32_t, 256>& table, int32_t v) { return table[static_cast<uint8_t>(v)]; };
   map_centred(
@@ -222,7 +221,9 @@ bool output_range(const Activation& act, Operands& o) {
 std::optional<FixedArithmetic> FixedArithmetic::make(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b,
                                                      Tensor& y) {
   if (attrs.rounding == Rounding::kXnnpack) return std::nullopt;
-  if (attrs.fn != Binary::kAdd && attrs.fn != Binary::kSub && attrs.fn != Binary::kMul) return std::nullopt;
+  const bool square = attrs.fn == Binary::kSquaredDifference;
+  if (attrs.fn != Binary::kAdd && attrs.fn != Binary::kSub && attrs.fn != Binary::kMul && !square) return std::nullopt;
+  if (square && y.dtype() != DType::kI8) return std::nullopt;
   Operands o{a, b, y, per_tensor_params(a.quant()), per_tensor_params(b.quant()), per_tensor_params(y.quant()), 0, 0};
   int right_a = 0, right_b = 0;
   if (!is_integer_kernel_type(y.dtype()) || a.dtype() != y.dtype() || b.dtype() != y.dtype() || attrs.alpha != 1 ||

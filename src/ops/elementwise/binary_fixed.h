@@ -9,11 +9,12 @@
 
 namespace smelt {
 
-/// TFLite's integer kernels of Add, Sub and Mul: quantized(combine(of_a(a), of_b(b))).
+/// TFLite's integer kernels of Add, Sub, Mul and, of int8, SquaredDifference: quantized(combine(of_a(a), of_b(b))).
 struct FixedArithmetic {
   bool product = false, negate_b = false;
-  int left = 0;           ///< Add, Sub: left shift of both operands before they are rescaled to a common scale
-  FixedFactor a, b, out;  ///< a, b: Add and Sub only
+  bool square = false;    ///< the sum is squared: SquaredDifference
+  int left = 0;           ///< of sums: left shift of both operands before they are rescaled to a common scale
+  FixedFactor a, b, out;  ///< a, b: of sums only
   int32_t zero_a = 0, zero_b = 0, zero = 0;
   int64_t low = 0, high = 0;
 
@@ -26,7 +27,8 @@ struct FixedArithmetic {
   }
   int32_t combine(int32_t p, int32_t q) const {
     const auto u = static_cast<uint32_t>(p), v = static_cast<uint32_t>(q);
-    return static_cast<int32_t>(product ? u * v : u + v);
+    const uint32_t sum = u + v;
+    return static_cast<int32_t>(product ? u * v : square ? sum * sum : sum);
   }
   int64_t quantized(int32_t v) const {
     return std::clamp(int64_t{rescale_double(v, out)} + zero, low, std::max(low, high));

@@ -1,4 +1,4 @@
-// TFLite's fixed-point sums, differences and products, a vector at a time: equal to FixedArithmetic bit by bit.
+// TFLite's fixed-point sums, differences, their squares and products, a vector at a time: equal to FixedArithmetic bit by bit.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -91,6 +91,12 @@ void fixed_vector(const FixedNode& node, const void* a, int64_t sa, const void* 
   if (f.product) return each([&](VI u, VI v) HWY_ATTR { return hn::Mul(u, v); });
   const auto common_a = [&](VI v) HWY_ATTR { return of_a(hn::ShiftLeftSame(v, f.left)); };
   const auto common_b = [&](VI v) HWY_ATTR { return of_b(hn::ShiftLeftSame(v, f.left)); };
+  if (f.square) {
+    return each([&](VI u, VI v) HWY_ATTR {
+      const VI difference = hn::Sub(common_a(u), common_b(v));
+      return hn::Mul(difference, difference);
+    });
+  }
   if (f.negate_b) return each([&](VI u, VI v) HWY_ATTR { return hn::Sub(common_a(u), common_b(v)); });
   each([&](VI u, VI v) HWY_ATTR { return hn::Add(common_a(u), common_b(v)); });
 }
@@ -196,6 +202,7 @@ bool at_most_one(FixedFactor f) { return f.shift <= 0 && f.shift >= -31; }
 
 /// True if twice a sum, and what is added before the last shift, fit 32 bits.
 bool is_small(const FixedArithmetic& f, DType dtype) {
+  if (f.square) return false;
   const int64_t range = dtype == DType::kI16 ? 65535 : 255, most = f.product ? range * range : range << f.left;
   const int64_t limit = int64_t{1} << 29;
   return most < limit && f.a.shift > -30 && f.b.shift > -30 && f.out.shift > -30 &&

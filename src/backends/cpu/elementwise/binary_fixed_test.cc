@@ -35,5 +35,21 @@ TEST(BinaryFixed, FunctionsTypesAndShapes) {
       }
 }
 
+TEST(BinaryFixed, SquaredDifferences) {
+  for (const auto& [a, b] : {std::pair<Shape, Shape>{{40, 7, 16}, {40, 7, 1}}, {{3, 7, 53}, {3, 7, 53}}, {{1}, {300}}})
+    for (const float coarse : {0.05f, 1.0f, 40.0f})
+      for (const ActKind act : {ActKind::kNone, ActKind::kRelu6}) {
+        BinaryAttrs attrs(Binary::kSquaredDifference, {act});
+        attrs.rounding = Rounding::kFixedDouble;
+        OpCase c{Cat(a.str(), b.str(), ' ', coarse),
+                 Op::kBinary,
+                 make_attrs<BinaryAttrs>(attrs),
+                 {random_quantized(DType::kI8, a, 0.05f, -5, 1), random_quantized(DType::kI8, b, 0.07f, 9, 2)}};
+        c.outputs[0].dtype = DType::kI8;
+        c.outputs[0].quant = per_tensor(coarse, -128, Rounding::kFixedDouble);
+        check_on_cpu(c, "binary_fixed");
+      }
+}
+
 }  // namespace
 }  // namespace smelt

@@ -231,7 +231,7 @@ std::unique_ptr<Kernel> make_binary_fixed_point(const KernelSpec& spec) {
     return fixed_binary(FixedRule::kShifted, p, *walk);
   }
   const auto f = FixedArithmetic::make(attrs, a, b, y);
-  if (!f) return nullptr;
+  if (!f || f->square) return nullptr;
   FixedParameters p = parameters(*f);
   p.left = f->left;
   const auto put = [](int32_t(&to)[2], FixedFactor from) {
