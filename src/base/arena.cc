@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/checked.h"
+#include "base/huge_pages.h"
 #include "base/large_memory.h"
 
 namespace smelt {
@@ -99,10 +100,20 @@ size_t arena_lower_bound(const std::vector<ArenaItem>& items) {
 }
 
 std::shared_ptr<ArenaMemory> ArenaMemory::make(size_t bytes) {
+  const bool mapped = bytes >= kHugePage / 2 && is_worth_mapping(bytes);
+  void* const data = mapped ? map_zeroed(bytes) : allocate_large(bytes);
+  if (!data) return nullptr;
   auto memory = std::make_shared<ArenaMemory>();
-  memory->data_.reset(allocate_large(bytes));
+  memory->data_ = {data, Free{mapped ? bytes : 0}};
   memory->bytes_ = bytes;
-  return memory->data_ ? memory : nullptr;
+  return memory;
+}
+
+void ArenaMemory::Free::operator()(void* p) const {
+  if (mapped > 0)
+    unmap_zeroed(p, mapped);
+  else
+    std::free(p);
 }
 
 void ScratchStack::Free::operator()(void* p) const { std::free(p); }

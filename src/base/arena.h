@@ -33,9 +33,10 @@ class ArenaMemory {
 
  private:
   struct Free {
-    void operator()(void* p) const { std::free(p); }
+    size_t mapped;  ///< bytes of map_zeroed(); 0: memory of allocate_large()
+    void operator()(void* p) const;
   };
-  std::unique_ptr<void, Free> data_;
+  std::unique_ptr<void, Free> data_{nullptr, Free{0}};
   size_t bytes_ = 0;
 };
 

@@ -29,20 +29,23 @@ void discard(std::byte* begin, std::byte* end) {
   const uintptr_t last = reinterpret_cast<uintptr_t>(end) / page * page;
   if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
+
+/// Asks for the huge pages of `bytes` aligned bytes, in_huge_pages(asked).
+void ask_for_pages(std::byte* begin, size_t asked, size_t bytes) {
+  const size_t huge = bytes / kHugePage * kHugePage;
+  ask_for_huge_pages(begin, huge);
+  if (asked >= huge) return;
+  // The last huge page is filled now, and what was not asked for goes back.
+  fill_huge_pages(begin + huge - kHugePage, kHugePage);
+  discard(begin + asked, begin + huge);
+}
 }  // namespace
 
 void* allocate_large(size_t asked) {
   void* p = nullptr;
   const size_t bytes = in_huge_pages(asked);
   if (posix_memalign(&p, bytes >= kHugePage ? kHugePage : 64, bytes) != 0) return nullptr;
-  const size_t huge = bytes / kHugePage * kHugePage;
-  ask_for_huge_pages(p, huge);
-  if (asked < huge) {
-    // The last huge page is filled now, and what was not asked for goes back.
-    auto* const begin = static_cast<std::byte*>(p);
-    fill_huge_pages(begin + huge - kHugePage, kHugePage);
-    discard(begin + asked, begin + huge);
-  }
+  ask_for_pages(static_cast<std::byte*>(p), asked, bytes);
   return p;
 }
 
@@ -54,7 +57,9 @@ bool is_worth_mapping([[maybe_unused]] size_t bytes) {
 #endif
 }
 
-void* map_zeroed(size_t bytes) {
+void* map_zeroed(size_t asked) {
+  if (asked > SIZE_MAX / 2) return nullptr;
+  const size_t bytes = in_huge_pages(asked);
   const bool huge = bytes >= kHugePage;
   const size_t whole = huge ? bytes + kHugePage : bytes;
   void* const mapped = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -66,11 +71,11 @@ void* map_zeroed(size_t bytes) {
   const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE)), used = (bytes + page - 1) / page * page;
   if (p > begin) ::munmap(begin, static_cast<size_t>(p - begin));
   if (begin + whole > p + used) ::munmap(p + used, static_cast<size_t>(begin + whole - (p + used)));
-  ask_for_huge_pages(p, bytes / kHugePage * kHugePage);
+  ask_for_pages(p, asked, bytes);
   return p;
 }
 
-void unmap_zeroed(void* memory, size_t bytes) { ::munmap(memory, bytes); }
+void unmap_zeroed(void* memory, size_t bytes) { ::munmap(memory, in_huge_pages(bytes)); }
 
 bool is_worth_sharing_pages([[maybe_unused]] size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)

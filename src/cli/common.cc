@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <span>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "cli/heap.h"
 #include "cli/output.h"
 #include "smelt/custom_operator.h"
 
@@ -56,7 +59,15 @@ Result<LoadOptions> load_options(std::vector<std::string> data_files, std::vecto
   return out;
 }
 
+namespace {
+/// What describes a model of that size is worth huge pages of heap.
+constexpr uintmax_t kLargeModel = uintmax_t{1} << 19;
+}  // namespace
+
 Result<Model> load_model(const std::string& path, const LoadOptions& options) {
+  std::error_code ignored;
+  const auto bytes = std::filesystem::file_size(path, ignored);
+  if (!ignored && bytes >= kLargeModel) grow_heap_by_huge_pages();
   const auto load = [&]() -> Result<Model> {
     if (path != "-") return Model::load(path, options);
     SMELT_ASSIGN(const auto text, read_standard_input());
