@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -9,22 +10,27 @@ namespace smelt {
 constexpr size_t kHugePage = size_t{2} << 20;
 
 /// Says when huge pages are worth asking for. Where memory is fragmented the system may move other pages together for
-/// each huge page that it gives: that takes ten times as long as the small pages would. After such a page none are
-/// asked for until kPause has passed. Thread-safe.
+/// each huge page that it gives, or a host may have to find it: that takes up to ten times as long as the small pages
+/// would. After such a page none are asked for until kPauses times that long has passed, and four times longer after
+/// each further one. Thread-safe.
 class HugePageChoice {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::microseconds kSlow{700};  ///< filling one with zeros takes about 100 to 300
-  static constexpr std::chrono::milliseconds kPause{20};
+  static constexpr std::chrono::microseconds kSlow{1000};  ///< filling one with zeros takes about 100 to 300
+  static constexpr int kPauses = 4, kMostPauses = 256;
 
   bool worth_asking(Clock::time_point now = Clock::now()) const { return now >= resume_.load(); }
   /// A huge page was first written at `begin`, and the write had ended at `end`.
   void filled(Clock::time_point begin, Clock::time_point end) {
-    if (end - begin > kSlow) resume_.store(end + kPause);
+    if (end - begin <= kSlow) return pauses_.store(kPauses);
+    const int pauses = pauses_.load();
+    resume_.store(end + pauses * (end - begin));
+    pauses_.store(std::min(4 * pauses, kMostPauses));
   }
 
  private:
   std::atomic<Clock::time_point> resume_{};
+  std::atomic<int> pauses_ = kPauses;
 };
 
 /// Asks for huge pages for the aligned memory [begin, begin + bytes), `bytes` a multiple of kHugePage. The system gives

@@ -83,8 +83,15 @@ TEST(HugePageChoice, PausesAfterASlowPage) {
   const Clock::time_point slow = start + 2 * HugePageChoice::kSlow;
   choice.filled(start, slow);
   EXPECT_FALSE(choice.worth_asking(slow));
-  EXPECT_FALSE(choice.worth_asking(slow + HugePageChoice::kPause - std::chrono::microseconds(1)));
-  EXPECT_TRUE(choice.worth_asking(slow + HugePageChoice::kPause));
+  const auto pause = HugePageChoice::kPauses * (slow - start);
+  EXPECT_FALSE(choice.worth_asking(slow + pause - std::chrono::microseconds(1)));
+  EXPECT_TRUE(choice.worth_asking(slow + pause));
+  choice.filled(start, slow);
+  EXPECT_FALSE(choice.worth_asking(slow + 4 * pause - std::chrono::microseconds(1)));
+  EXPECT_TRUE(choice.worth_asking(slow + 4 * pause));
+  choice.filled(start, start);
+  choice.filled(start, slow);
+  EXPECT_TRUE(choice.worth_asking(slow + pause));
 }
 
 }  // namespace
