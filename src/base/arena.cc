@@ -13,31 +13,40 @@ namespace {
 
 constexpr size_t kAlign = 64;
 size_t aligned(size_t n) { return round_up(n, kAlign); }
-bool meet(const ArenaItem& a, const ArenaItem& b) { return a.first <= b.last && b.first <= a.last; }
+
+/// A placed item: from `offset` to `end` while steps `first` to `last` run.
+struct Placed {
+  size_t offset, end;
+  int first, last;
+};
 
 /// Lowest offset at which `item` fits among the placed items (sorted by offset) that live at the same time.
-size_t lowest_gap(const ArenaItem& item, const std::vector<const ArenaItem*>& placed) {
+size_t lowest_gap(const ArenaItem& item, const std::vector<Placed>& placed) {
+  const size_t bytes = aligned(item.bytes);
+  const int first = item.first, last = item.last;
   size_t at = 0;
-  for (const ArenaItem* p : placed) {
-    if (!meet(item, *p)) continue;
-    if (at + aligned(item.bytes) <= p->offset) break;
-    at = std::max(at, p->offset + aligned(p->bytes));
+  for (const Placed& p : placed) {
+    if (first > p.last || p.first > last) continue;
+    if (at + bytes <= p.offset) break;
+    at = std::max(at, p.end);
   }
   return at;
 }
 
 /// Places items one after another. Returns the arena's size.
 size_t place(std::vector<ArenaItem>& items, const std::vector<size_t>& order, bool by_time) {
-  std::vector<const ArenaItem*> placed;
+  std::vector<Placed> placed;
+  placed.reserve(items.size());
   size_t total = 0;
   for (size_t i : order) {
     ArenaItem& item = items[i];
-    if (by_time) std::erase_if(placed, [&](const ArenaItem* p) { return p->last < item.first; });
+    if (by_time) std::erase_if(placed, [&](const Placed& p) { return p.last < item.first; });
     item.offset = lowest_gap(item, placed);
-    total = std::max(total, item.offset + aligned(item.bytes));
+    const size_t end = item.offset + aligned(item.bytes);
+    total = std::max(total, end);
     const auto where = std::upper_bound(placed.begin(), placed.end(), item.offset,
-                                        [](size_t offset, const ArenaItem* p) { return offset < p->offset; });
-    placed.insert(where, &item);
+                                        [](size_t offset, const Placed& p) { return offset < p.offset; });
+    placed.insert(where, {item.offset, end, item.first, item.last});
   }
   return total;
 }

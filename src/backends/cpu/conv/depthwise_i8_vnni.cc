@@ -126,15 +126,24 @@ class DepthwiseVnni final : public Kernel {
     for (int64_t b = 0; b < blocks(); ++b) {
       auto* addends = reinterpret_cast<uint32_t*>(packed->data<char>() + b * bytes);
       auto* weights = reinterpret_cast<int8_t*>(addends + 64);
+      int64_t lanes[64], channels[64], used = 0;
       each_lane(b, [&](int64_t v, int64_t lane, int64_t c) {
-        uint32_t sum = 0;
-        for (int64_t t = 0; t < g_.taps(); ++t) {
-          const int16_t w = q_.weight(filter[c * g_.filter_o + t * g_.filter_s], c);
-          sum += static_cast<uint32_t>(static_cast<int32_t>(w));
-          weights[((t / 4 * 4 + v) * 16 + lane) * 4 + t % 4] = static_cast<int8_t>(w);
-        }
-        addends[v * 16 + lane] = static_cast<uint32_t>(bias[static_cast<size_t>(c)]) - sum * zero;
+        lanes[used] = v * 16 + lane;
+        channels[used++] = c;
       });
+      uint32_t sums[64] = {};
+      for (int64_t t = 0; t < g_.taps(); ++t) {
+        const uint8_t* from = filter + t * g_.filter_s;
+        int8_t* to = weights + t / 4 * 256 + t % 4;
+        for (int64_t i = 0; i < used; ++i) {
+          const uint8_t byte = from[channels[i] * g_.filter_o];
+          const int32_t w = q_.w_signed ? static_cast<int8_t>(byte) : byte;  // no weight has a zero point
+          sums[i] += static_cast<uint32_t>(w);
+          to[lanes[i] * 4] = static_cast<int8_t>(w);
+        }
+      }
+      for (int64_t i = 0; i < used; ++i)
+        addends[lanes[i]] = static_cast<uint32_t>(bias[static_cast<size_t>(channels[i])]) - sums[i] * zero;
     }
     return packed;
   }
