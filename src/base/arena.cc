@@ -54,7 +54,7 @@ size_t place(std::vector<ArenaItem>& items, const std::vector<size_t>& order, bo
 /// Places what stuck out earlier, again and again, as long as the effort lasts. `total` is what placing in `order`
 /// gave.
 size_t improve(std::vector<ArenaItem>& items, std::vector<size_t> order, size_t total) {
-  constexpr size_t kEffort = size_t{1} << 23;
+  constexpr size_t kEffort = size_t{1} << 21;
   const size_t least = arena_lower_bound(items);
   std::vector<ArenaItem> trial = items;
   for (size_t rounds = std::min<size_t>(kEffort / (items.size() * items.size() + 1), 64); rounds > 0 && total > least;
