@@ -10,6 +10,7 @@
 #include "backends/cpu/core/highway.h"
 
 #include "backends/cpu/core/pairs-inl.h"
+#include "backends/cpu/gemm/constant_parts.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
@@ -332,7 +333,7 @@ void GemmI8::pack(const int16_t* weights, int64_t k, int64_t n, const int32_t* b
 void GemmI8::pack(const int8_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero,
                   void* packed) const {
   if (pack_bytes)
-    pack_bytes(*this, {reinterpret_cast<const uint8_t*>(weights), 1, k, k, n, true}, bias, a_zero, packed);
+    pack_constant_bytes(*this, {reinterpret_cast<const uint8_t*>(weights), 1, k, k, n, true}, bias, a_zero, packed);
   else
     pack_panels(*this, weights, k, n, bias, a_zero, packed);
 }

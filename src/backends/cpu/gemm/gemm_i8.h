@@ -68,7 +68,7 @@ struct GemmI8 {
   }
   /// Packs weights given as [n][k] (zero points subtracted; in the byte form they fit int8). `bias`: n addends or null.
   /// a_zero: subtracted from every element of a through the addends (bytes only; the short form converts a instead).
-  /// `packed`: aligned to 64 bytes.
+  /// `packed`: aligned to 64 bytes. Large weights in a mapped file are read from it (constant_parts.h).
   void pack(const int16_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero, void* packed) const;
   void pack(const int8_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero, void* packed) const;
 

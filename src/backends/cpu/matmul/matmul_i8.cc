@@ -5,6 +5,7 @@
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/gemm/constant_parts.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/matmul/matrix_key.h"
@@ -193,8 +194,11 @@ class MatMulI8 final : public Kernel {
     };
     const int32_t* bias = requantize_params_ ? requantize_params_->bias.data() : nullptr;
     if (const auto bytes = gemm_.pack_bytes ? w.bytes() : std::nullopt) {
-      if (needs_sums) add_column_sums(*bytes, acc);
-      gemm_.pack_bytes(gemm_, *bytes, bias, zero, to);
+      for_each_part(gemm_, *bytes, [&](const BytesOfB& part, int64_t first) {
+        if (needs_sums) add_column_sums(part, acc + first);
+        gemm_.pack_bytes(gemm_, part, bias ? bias + first : nullptr, zero,
+                         to + gemm_.panel_offset(part.k, first / gemm_.nr()));
+      });
       return packed;
     }
     if (const int8_t* unquantized = w.unquantized()) {
