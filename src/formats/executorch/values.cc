@@ -247,6 +247,7 @@ Result<std::vector<PlanValue>> read_values(const ProgramFile& file, const fb::et
   // Tables may be shared within a file: what is copied out of it stays in proportion.
   const size_t most = (size_t{32} << 20) + 2 * file.size();
   size_t copied = 0;
+  out.reserve(std::min<size_t>(list->size(), 1 << 16));
   for (uint32_t i = 0; i < list->size(); ++i) {
     auto v = read_value(file, plan, *list->Get(i));
     if (!v.ok()) return v.error().within(Cat("value ", i));

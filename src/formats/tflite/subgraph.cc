@@ -18,6 +18,7 @@ SubgraphReader::SubgraphReader(Reader& reader, int index)
 Status SubgraphReader::read() {
   Graph& g = builder_.graph();
   g.name = table_.name() ? table_.name()->str() : Cat("subgraph ", index_);
+  builder_.expect(table_.tensors() ? table_.tensors()->size() : 0, table_.operators() ? table_.operators()->size() : 0);
   SMELT_TRY(read_tensors());
   SMELT_TRY(read_operators());
   if (auto s = add_outputs(); !s.ok()) return s.error().within(Cat("subgraph ", index_));

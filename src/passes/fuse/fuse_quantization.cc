@@ -44,6 +44,7 @@ class QuantizationFuser {
     }
   }
   void run() {
+    if (std::ranges::all_of(quantizer_, [](int q) { return q < 0; })) return;
     std::vector<char> done(g_.nodes.size(), 0);
     for (size_t k = 0; k < g_.nodes.size(); ++k) {
       if (done[k]) continue;

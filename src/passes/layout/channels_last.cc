@@ -30,6 +30,7 @@ class ChannelsLast {
     find_constant();
     std::vector<Node> nodes = std::move(g_.nodes);
     g_.nodes.clear();
+    g_.nodes.reserve(nodes.size());
     reads_.assign(g_.values.size(), 0);
     for (const Node& n : nodes)
       for (ValueId id : n.inputs)

@@ -47,7 +47,7 @@ Tensor all_bytes(const ValueType& type) {
 
 class ByteTabulator {
  public:
-  explicit ByteTabulator(const Graph& g) : g_(g), functions_(g.values.size()) {}
+  explicit ByteTabulator(const Graph& g) : g_(g), function_of_(g.values.size(), -1) {}
   /// Makes the tables. False: the graph needs none.
   bool find() {
     for (size_t k = 0; k < g_.nodes.size(); ++k) {
@@ -58,7 +58,8 @@ class ByteTabulator {
         if (!compute(*f)) continue;
         tables_.emplace_back(k, table(g_.nodes[k], *f));
       }
-      functions_[static_cast<size_t>(g_.nodes[k].outputs[0])] = std::move(*f);
+      function_of_[static_cast<size_t>(g_.nodes[k].outputs[0])] = static_cast<int32_t>(functions_.size());
+      functions_.push_back(std::move(*f));
     }
     return !tables_.empty();
   }
@@ -75,7 +76,8 @@ class ByteTabulator {
   /// What is known of a value as a function of another; nullptr: nothing.
   ByteFunction* known(ValueId id) {
     const auto i = static_cast<size_t>(id);
-    return i < functions_.size() && functions_[i].of != kNoValue ? &functions_[i] : nullptr;
+    return i < function_of_.size() && function_of_[i] >= 0 ? &functions_[static_cast<size_t>(function_of_[i])]
+                                                           : nullptr;
   }
   /// The function, without results, that a node's output is; nullopt where it depends on more than one 8-bit value, or
   /// on its place.
@@ -148,7 +150,8 @@ class ByteTabulator {
   }
 
   const Graph& g_;
-  std::vector<ByteFunction> functions_;          ///< by value of the graph
+  std::vector<ByteFunction> functions_;
+  std::vector<int32_t> function_of_;             ///< index of functions_ by value of the graph; -1: none
   std::vector<std::pair<size_t, Node>> tables_;  ///< by the node that each replaces
   std::vector<Value> constants_;                 ///< of the tables, to be values behind those of the graph
 };

@@ -225,6 +225,7 @@ Result<XnnGraph> read_xnn_graph(const DelegateBlob& blob) {
         return s.error().within(Cat("constant ", i));
     }
   CopyBudget budget(blob);
+  g.values.reserve(std::min<size_t>(values, 1 << 16));
   for (uint32_t i = 0; i < values; ++i) {
     auto value = read_xnn_value(*g.table, *g.table->xvalues()->Get(i), blob, parts, budget);
     if (!value.ok()) return value.error().within(Cat("value ", i));
