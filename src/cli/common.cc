@@ -1,10 +1,10 @@
 #include "cli/common.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <span>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -61,13 +61,12 @@ Result<LoadOptions> load_options(std::vector<std::string> data_files, std::vecto
 
 namespace {
 /// What describes a model of that size is worth huge pages of heap.
-constexpr uintmax_t kLargeModel = uintmax_t{1} << 19;
+constexpr off_t kLargeModel = off_t{1} << 19;
 }  // namespace
 
 Result<Model> load_model(const std::string& path, const LoadOptions& options) {
-  std::error_code ignored;
-  const auto bytes = std::filesystem::file_size(path, ignored);
-  if (!ignored && bytes >= kLargeModel) grow_heap_by_huge_pages();
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && status.st_size >= kLargeModel) grow_heap_by_huge_pages();
   const auto load = [&]() -> Result<Model> {
     if (path != "-") return Model::load(path, options);
     SMELT_ASSIGN(const auto text, read_standard_input());

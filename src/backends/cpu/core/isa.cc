@@ -29,25 +29,20 @@ constexpr struct {
 
 #if defined(__x86_64__)
 /// AMX-TILE, AMX-INT8 and AMX-BF16 (CPUID leaf 7: EDX bits 24, 25, 22), whose registers the system saves (XCR0 bits 17
-/// and 18) once a process has asked for them, which this does.
+/// and 18) once a process has asked for them, which this does. The processor has AVX-512, whose registers the system
+/// saves. Hosts trap CPUID: one is enough.
 bool has_amx() {
 #if defined(__linux__)
-  constexpr unsigned kFeatures = 1u << 24 | 1u << 25 | 1u << 22, kSavesState = 1u << 27, kTileState = 3u << 17;
+  constexpr unsigned kFeatures = 1u << 24 | 1u << 25 | 1u << 22, kTileState = 3u << 17;
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, of Linux 5.16 and newer
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & kSavesState) == 0) return false;
-  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & kFeatures) != kFeatures) return false;
+  __cpuid_count(7, 0, eax, ebx, ecx, edx);
+  if ((edx & kFeatures) != kFeatures) return false;
   __asm__("xgetbv" : "=a"(eax), "=d"(edx) : "c"(0));
   return (eax & kTileState) == kTileState && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else
   return false;
 #endif
-}
-
-/// CPUID leaf 7, subleaf 1: EAX bit 5.
-bool has_bf16() {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & (1u << 5)) != 0;
 }
 #endif
 
@@ -66,8 +61,8 @@ Isa detect() {
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (!avx512) return Isa::kAvx2;
   if (!__builtin_cpu_supports("avx512vnni")) return Isa::kAvx512;
-  const Isa level = has_amx() ? Isa::kAmx : Isa::kVnni;
-  return has_bf16() ? level.with(IsaFeature::kBf16) : level;
+  if (!__builtin_cpu_supports("avx512bf16")) return Isa::kVnni;  // what has AMX has BF16
+  return (has_amx() ? Isa::kAmx : Isa::kVnni).with(IsaFeature::kBf16);
 #elif defined(__aarch64__) && defined(__linux__)
   return getauxval(AT_HWCAP) & HWCAP_ASIMDDP ? Isa::kDot : Isa::kBaseline;
 #else
