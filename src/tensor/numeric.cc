@@ -342,7 +342,12 @@ void to_floats(const Tensor& t, float* out) {
   for (int64_t i = 0; i < t.elements(); ++i) out[i] = static_cast<float>(get_double(t, i));
 }
 void to_ints(const Tensor& t, int64_t* out) {
-  for (int64_t i = 0; i < t.elements(); ++i) out[i] = get_int(t, i);
+  const int64_t n = t.elements();
+  if (t.dtype() == DType::kI32 && n > 0) {
+    std::copy_n(t.data<int32_t>(), n, out);
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) out[i] = get_int(t, i);
 }
 void from_doubles(const double* in, Tensor& t) {
   for (int64_t i = 0; i < t.elements(); ++i) set_double(t, i, in[i]);

@@ -119,15 +119,16 @@ Result<Requantizer> Requantizer::make(const Tensor& x, const Tensor& w, const Te
   const int64_t low = r.low_, high = r.high_;
   r.low_ = quantized_bound(b.lo, scale, r.zero_, low, high, rule.rounding);
   r.high_ = quantized_bound(b.hi, scale, r.zero_, low, high, rule.rounding);
-  r.double_factors_.reserve(r.accumulator_scales_.size());
-  r.fixed_.reserve(r.accumulator_scales_.size());
-  r.factors_.reserve(r.accumulator_scales_.size());
-  for (size_t i = 0; i < r.accumulator_scales_.size(); ++i) {
+  const size_t factors = r.accumulator_scales_.size();
+  r.double_factors_.resize(factors);
+  r.fixed_.resize(factors);
+  r.factors_.resize(factors);
+  for (size_t i = 0; i < factors; ++i) {
     const double product = rule.float_scale_product ? static_cast<double>(xq.scales[0] * wq.scales[i]) * rule.alpha
                                                     : r.accumulator_scales_[i];
-    r.double_factors_.push_back(product / static_cast<double>(scale));
-    r.fixed_.push_back(fixed_factor(r.double_factors_.back()));
-    r.factors_.push_back(static_cast<float>(rule.alpha) * xq.scales[0] * wq.scales[i] / scale);
+    r.double_factors_[i] = product / static_cast<double>(scale);
+    r.fixed_[i] = fixed_factor(r.double_factors_[i]);
+    r.factors_[i] = static_cast<float>(rule.alpha) * xq.scales[0] * wq.scales[i] / scale;
   }
   return r;
 }
