@@ -73,6 +73,16 @@ TEST(LargeMemory, BlocksAreZeroAlignedAndApart) {
   EXPECT_EQ(map_block(SIZE_MAX), nullptr);
 }
 
+TEST(LargeMemory, BlocksThatTakeTheirTurnAreZero) {
+  for (const size_t bytes : {1000, 5000, 1000, 200000, 1000}) {
+    auto* p = static_cast<unsigned char*>(map_block(bytes));
+    ASSERT_NE(p, nullptr);
+    EXPECT_EQ(std::count(p, p + bytes, 0), static_cast<ptrdiff_t>(bytes));
+    std::fill_n(p, bytes, static_cast<unsigned char>(9));
+    unmap_block(p, bytes);
+  }
+}
+
 TEST(HugePageChoice, PausesAfterASlowPage) {
   using Clock = HugePageChoice::Clock;
   HugePageChoice choice;

@@ -10,7 +10,7 @@ namespace smelt {
 
 namespace {
 template <class T>
-void make_room(std::vector<T>& list, size_t more) {
+void reserve_more(std::vector<T>& list, size_t more) {
   constexpr size_t kMost = 1 << 16;  // what a file says of itself may be wrong
   more = std::min(more, kMost);
   if (list.capacity() - list.size() < more) list.reserve(std::max(list.size() + more, 2 * list.capacity()));
@@ -18,8 +18,8 @@ void make_room(std::vector<T>& list, size_t more) {
 }  // namespace
 
 void Builder::expect(size_t values, size_t nodes) {
-  make_room(graph().values, values);
-  make_room(graph().nodes, nodes);
+  reserve_more(graph().values, values);
+  reserve_more(graph().nodes, nodes);
 }
 
 void Builder::at(std::string origin, std::string name, std::string where) {

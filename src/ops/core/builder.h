@@ -17,7 +17,7 @@ class Builder {
   Builder(Module& module, int graph) : module_(module), graph_(graph) {}
   Graph& graph() { return module_.graphs[static_cast<size_t>(graph_)]; }
   Module& module() { return module_; }
-  /// Makes room for so many further values and nodes; more, or fewer, may come.
+  /// Reserves memory for so many further values and nodes; more, or fewer, may come.
   void expect(size_t values, size_t nodes);
 
   /// Origin and location for the nodes added from now on.
