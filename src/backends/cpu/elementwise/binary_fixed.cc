@@ -1,4 +1,5 @@
-// TFLite's fixed-point sums, differences, their squares and products, a vector at a time: equal to FixedArithmetic bit by bit.
+// TFLite's fixed-point sums, differences, their squares and products, a vector at a time: equal to FixedArithmetic bit
+// by bit.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
