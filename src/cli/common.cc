@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
 #include "base/mapped_file.h"
 #include "cli/heap.h"
 #include "cli/output.h"
@@ -59,14 +60,16 @@ Result<LoadOptions> load_options(std::vector<std::string> data_files, std::vecto
   return out;
 }
 
-namespace {
-/// What describes a model of that size is worth huge pages of heap.
-constexpr off_t kLargeModel = off_t{1} << 19;
-}  // namespace
-
 Result<Model> load_model(const std::string& path, const LoadOptions& options) {
+  // A large file's model and its plan take most of two huge pages; a smaller one may have many nodes, or few.
+  constexpr off_t kLarge = off_t{2} << 20, kSmall = off_t{1} << 19;
+  constexpr size_t kFewNodes = size_t{1} << 20;  // bytes of heap
   struct stat status {};
-  if (::stat(path.c_str(), &status) == 0 && status.st_size >= kLargeModel) grow_heap_by_huge_pages();
+  const off_t bytes = ::stat(path.c_str(), &status) == 0 ? status.st_size : 0;
+  if (bytes >= kLarge)
+    grow_heap_by_huge_pages(0, 2 * kHugePage);
+  else if (bytes >= kSmall)
+    grow_heap_by_huge_pages(kFewNodes, 4 * kHugePage);
   const auto load = [&]() -> Result<Model> {
     if (path != "-") return Model::load(path, options);
     SMELT_ASSIGN(const auto text, read_standard_input());

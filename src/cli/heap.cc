@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <utility>
@@ -14,21 +15,20 @@
 
 namespace smelt::cli {
 
-void grow_heap_by_huge_pages() {
+void grow_heap_by_huge_pages([[maybe_unused]] size_t small, [[maybe_unused]] size_t huge) {
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
-  constexpr size_t kHeap = 2 * kHugePage;  // what most models and their plans take; more would stay unused in part
   constexpr int kMost = 64 << 20, kLeastMapped = 128 << 10;  // the latter is glibc's own
-  constexpr size_t kHeader = 4096;  // of the block below: it lies in a page before the huge ones
   static bool called = false;
   if (std::exchange(called, true)) return;
-  const auto end = reinterpret_cast<uintptr_t>(::sbrk(0)), begin = round_up(end + kHeader, uintptr_t{kHugePage});
-  if (::sbrk(static_cast<intptr_t>(begin - kHeader - end)) == reinterpret_cast<void*>(-1)) return;
+  small = std::max(small, size_t{4096});  // a page for the header of the block below
+  const auto end = reinterpret_cast<uintptr_t>(::sbrk(0)), begin = round_up(end + small, uintptr_t{kHugePage});
+  if (::sbrk(static_cast<intptr_t>(begin - small - end)) == reinterpret_cast<void*>(-1)) return;
   // One block to the end of the heap's new memory: when it is freed, other blocks come from its begin on.
   ::mallopt(M_TRIM_THRESHOLD, kMost);
   ::mallopt(M_MMAP_THRESHOLD, kMost);
-  void* volatile block = std::malloc(kHeader + kHeap);  // volatile: compilers leave out what is freed at once
+  void* volatile block = std::malloc(small + huge);  // volatile: compilers leave out what is freed at once
   const auto at = reinterpret_cast<uintptr_t>(block);
-  if (at > end && at <= begin) ask_for_huge_pages(reinterpret_cast<void*>(begin), kHeap);
+  if (at > end && at <= begin) ask_for_huge_pages(reinterpret_cast<void*>(begin), huge);
   std::free(block);
   ::mallopt(M_MMAP_THRESHOLD, kLeastMapped);
 #endif
