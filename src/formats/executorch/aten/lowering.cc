@@ -163,6 +163,18 @@ ValueId CallContext::int_vector(const std::vector<Int>& items) {
   return parts.size() == 1 ? parts[0] : concat(parts, 0);
 }
 
+ValueId CallContext::other_addend(ValueId sum, ValueId addend) {
+  constexpr size_t kNear = 1024;
+  const std::vector<Node>& nodes = builder().graph().nodes;
+  for (size_t i = nodes.size(); i > 0 && nodes.size() - i < kNear; --i) {
+    const Node& n = nodes[i - 1];
+    if (n.outputs[0] != sum) continue;
+    if (n.op != Op::kBinary || static_cast<const BinaryAttrs&>(*n.attrs).fn != Binary::kAdd) return kNoValue;
+    return n.inputs[0] == addend ? n.inputs[1] : n.inputs[1] == addend ? n.inputs[0] : kNoValue;
+  }
+  return kNoValue;
+}
+
 ValueId CallContext::int_vector(size_t at) {
   const Arg& a = arg(at);
   if (a.kind == Arg::Kind::kInts) return int_vector(a.ints);

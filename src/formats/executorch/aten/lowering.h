@@ -48,6 +48,9 @@ class CallContext : public LoweringContext {
   ValueId int_value(size_t at, std::optional<int64_t> otherwise = {});  ///< int64 scalar tensor, constant or not
   ValueId int_vector(size_t at);                                        ///< 1-D int64 tensor, constant or not
   ValueId int_vector(const std::vector<Int>& items);
+  /// The other operand of an addition of two numbers of which one is `addend`; kNoValue where `sum` is none that
+  /// was lowered not long ago.
+  ValueId other_addend(ValueId sum, ValueId addend);
   ValueId float_input(size_t at);  ///< tensor; integers and bools become float32
 
   // Types.

@@ -107,11 +107,35 @@ ValueId one_int(CallContext& c, size_t at, int64_t otherwise) {
   return c.i64({c.i(at, otherwise)});
 }
 
+/// A slice of x from `start` on of so many elements along an axis. Where all other extents are known, so is its shape
+/// wherever it lies; a slice beyond x is an error when it runs.
+ValueId sized_slice(CallContext& c, ValueId x, int64_t axis, const Int& start, const Int& size) {
+  std::vector<Int> begins, sizes;
+  for (int64_t d = 0; d < c.rank(x); ++d) {
+    begins.push_back(d == axis ? start : Int{0});
+    sizes.push_back(d == axis ? size : Int{c.dim(x, d)});
+  }
+  return c.add(Op::kSliceSize, {x, c.int_vector(begins), c.int_vector(sizes)});
+}
+
+/// How many elements slice() takes, where that is known before its start is: its end is the start and a number, as
+/// PyTorch decomposes narrow().
+std::optional<Int> size_of_slice(CallContext& c, ValueId x, int64_t axis) {
+  if (c.arg(2).kind != Arg::Kind::kSymbol || c.arg(3).kind != Arg::Kind::kSymbol || c.i(4, 1) != 1) return std::nullopt;
+  for (int64_t d = 0; d < c.rank(x); ++d)
+    if (d != axis && c.dim(x, d) < 0) return std::nullopt;
+  const ValueId size = c.other_addend(c.arg(3).id, c.arg(2).id);
+  if (size == kNoValue) return std::nullopt;
+  const Tensor* const number = c.constant_of(size);
+  return number ? Int{*number->data<int64_t>()} : Int{0, size};
+}
+
 /// slice(self, dim=0, start=None, end=None, step=1).
 void slice(CallContext& c) {
   const ValueId x = c.t(0);
   const int64_t axis = c.axis(c.i(1, 0), c.rank(x));
   if (!c.none(4) && c.i(4) <= 0) return c.fail("slice step must be positive");
+  if (const auto size = size_of_slice(c, x, axis)) return c.result(sized_slice(c, x, axis, {0, c.arg(2).id}, *size));
   c.emit(Op::kSlice, {x, one_int(c, 2, 0), one_int(c, 3, INT64_MAX), c.i64({axis}), one_int(c, 4, 1)});
 }
 
