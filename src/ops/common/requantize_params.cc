@@ -161,7 +161,6 @@ std::optional<RequantizeParams> RequantizeParams::make(const NodeSpec& spec, int
   }
   r.reach = largest_accumulator(spec.inputs[1], channels, r.bias);
   r.prepare(search);
-  if (r.steps != Steps::kAll) r.double_factors = {};
   return r;
 }
 
