@@ -23,7 +23,7 @@ bool grouped(const Node& node) { return node.op == Op::kConv && static_cast<cons
 
 double estimated_time(const Node& node, std::span<const ValueType> inputs, std::span<const ValueType> outputs,
                       Isa isa) {
-  constexpr double kBytes = 30, kProducts = 60, kByteProducts = 180, kOther = 0.5;  // a nanosecond; of an element
+  constexpr double kBytes = 30, kProducts = 80, kByteProducts = 250, kOther = 0.5;  // a nanosecond; of an element
   const double slower = isa.has(IsaFeature::kAvx512) ? 1 : isa.has(IsaFeature::kAvx2) ? 2 : 6;
   const double moved = (bytes(inputs) + bytes(outputs)) / kBytes;
   const double count = op_info(node.op).multiply_adds(*node.attrs, inputs, outputs[0]);
