@@ -251,13 +251,11 @@ std::unique_ptr<StrassenF32> StrassenF32::make(StrassenSetting setting, const Ge
   if (setting == StrassenSetting::kWhereItGains && !gains(kernels, task, k, gemm.nr())) return nullptr;
   // Other tasks may have a tile more.
   const int64_t rows = std::min(task.rows + gemm.mr, kMostRows / (2 * gemm.mr) * 2 * gemm.mr);
-  return std::unique_ptr<StrassenF32>(
-      new StrassenF32(gemm, kernels, n, k, rows, setting == StrassenSetting::kWhereItCan ? 1 : kFewPairs));
+  return std::unique_ptr<StrassenF32>(new StrassenF32(gemm, kernels, n, k, rows));
 }
 
-StrassenF32::StrassenF32(const GemmF32& gemm, const StrassenKernels& kernels, int64_t n, int64_t k, int64_t rows,
-                         int64_t least_pairs)
-    : gemm_(gemm), kernels_(kernels), n_(n), k_(k), rows_(rows), least_pairs_(least_pairs) {
+StrassenF32::StrassenF32(const GemmF32& gemm, const StrassenKernels& kernels, int64_t n, int64_t k, int64_t rows)
+    : gemm_(gemm), kernels_(kernels), n_(n), k_(k), rows_(rows) {
   const int64_t parts = std::max<int64_t>(1, (k + gemm.depth) / (2 * gemm.depth));
   half_ = round_up(ceil_div(k, 2 * parts), 2);
   evenness_ = std::make_unique<std::atomic<Evenness>[]>(static_cast<size_t>(gemm.panels(n) / 2 + 1));
@@ -407,16 +405,15 @@ void StrassenF32::run(int64_t m, const float* a, int64_t lda, const float* packe
   // Whole pairs, which begin with a panel of even number.
   const int64_t begin = std::min(round_up(first, 2), last), end = std::max(begin, std::min(last, n_ / nr) / 2 * 2);
   // Pairs that nothing is known of are looked at when their products are made: they are near then.
-  int64_t pairs = 0;
-  for (int64_t p = begin; p < end; p += 2) pairs += evenness(p).load(std::memory_order_relaxed) != kNotEven;
-  const bool few = pairs < least_pairs_;
+  bool any = false;
+  for (int64_t p = begin; p < end; p += 2) any = any || evenness(p).load(std::memory_order_relaxed) != kNotEven;
   const int64_t step = std::min(rows_, round_up(ceil_div(m, ceil_div(m, rows_)), 2 * gemm_.mr));
   for (int64_t row = 0; row < m; row += step, a += step * lda, c += step * ldc) {
     const GemmStrips strip{a, c, lda, ldc, std::min(step, m - row)};
     const auto as_defined = [&](int64_t from, int64_t to) {
       if (from < to) gemm_.run(strip.rows, n_, k_, a, lda, packed, from, to, c, ldc, nullptr, lo, hi);
     };
-    if (few || height(strip.rows) == 0) {
+    if (!any || height(strip.rows) == 0) {
       as_defined(first, last);
     } else {
       times_even_pairs(strip, packed, begin, end, lo, hi, scratch);

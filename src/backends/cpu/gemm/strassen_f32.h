@@ -89,8 +89,7 @@ class StrassenF32 {
   /// What is known of pairs of panels: kUnknown until the first run that needs it.
   enum Evenness : uint8_t { kUnknown, kEven, kNotEven };
   struct Block;
-  StrassenF32(const GemmF32& gemm, const StrassenKernels& kernels, int64_t n, int64_t k, int64_t rows,
-              int64_t least_pairs);
+  StrassenF32(const GemmF32& gemm, const StrassenKernels& kernels, int64_t n, int64_t k, int64_t rows);
   int64_t operands_floats() const { return (kOperands * half_ * (rows_ / 2) + 15) / 16 * 16; }
   int64_t height(int64_t rows) const;
   std::atomic<Evenness>& evenness(int64_t panel) const { return evenness_[static_cast<size_t>(panel / 2)]; }
@@ -103,9 +102,8 @@ class StrassenF32 {
   const GemmF32& gemm_;
   const StrassenKernels& kernels_;
   int64_t n_, k_;
-  int64_t rows_;         ///< of the largest block
-  int64_t half_;         ///< of the longest part of K
-  int64_t least_pairs_;  ///< of panels of which a run multiplies any by halves
+  int64_t rows_;  ///< of the largest block
+  int64_t half_;  ///< of the longest part of K
   std::unique_ptr<std::atomic<Evenness>[]> evenness_;
 };
 
