@@ -219,29 +219,38 @@ TEST(ExecutorchProgram, JumpsBackBecomeLoops) {
   }
 }
 
-/// y = two rows of x from the one on whose number `at` holds, as PyTorch decomposes narrow().
-std::vector<uint8_t> two_rows() {
+/// y = `rows` rows of x from the one on whose number `at` holds: by narrow_copy(), or as PyTorch decomposes it.
+std::vector<uint8_t> some_rows(int rows, bool by_narrow) {
   ProgramWriter w;
-  const int x = w.tensor({5, 2}, 0), at = w.tensor({1}, 64, et::ScalarType::LONG), y = w.tensor({2, 2}, 128);
-  const int first = w.integer(0), end = w.integer(0), two = w.integer(2), dim = w.integer(0), step = w.integer(1);
+  const int x = w.tensor({5, 2}, 0), at = w.tensor({1}, 64, et::ScalarType::LONG);
+  const int y = w.tensor({std::max(rows, 0), 2}, 128);
+  const int first = w.integer(0), end = w.integer(0), size = w.integer(rows), dim = w.integer(0), step = w.integer(1);
   w.call("aten::_local_scalar_dense", "", {at, first});
-  w.call("executorch_prim::add", "Scalar", {first, two, end});
-  w.call("aten::slice_copy", "Tensor_out", {x, dim, first, end, step, y, y});
+  if (by_narrow) {
+    w.call("aten::narrow_copy", "out", {x, dim, first, size, y, y});
+  } else {
+    w.call("executorch_prim::add", "Scalar", {first, size, end});
+    w.call("aten::slice_copy", "Tensor_out", {x, dim, first, end, step, y, y});
+  }
   return w.finish({x, at}, {y});
 }
 
 TEST(ExecutorchProgram, SlicesOfOneSizeHaveAShape) {
   const Tensor x = floats({5, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
   const auto at = [](int64_t row) { return Tensor::from<int64_t>(DType::kI64, {1}, std::vector{row}); };
-  const auto model = load(two_rows());
-  ASSERT_TRUE(model.ok());
-  EXPECT_EQ(model->outputs()[0].shape, (Shape{2, 2}));
-  auto s = session_of(two_rows());
-  EXPECT_EQ(run(s, {x, at(0)}), (std::vector<float>{0, 1, 2, 3}));
-  EXPECT_EQ(run(s, {x, at(3)}), (std::vector<float>{6, 7, 8, 9}));
-  const auto beyond = s.run(std::vector<Datum>{x, at(4)});
-  ASSERT_FALSE(beyond.ok());
-  EXPECT_NE(beyond.error().message().find("begin 4 and size 2 reach beyond the extent 5"), std::string::npos);
+  for (const bool by_narrow : {false, true}) {
+    const auto model = load(some_rows(2, by_narrow));
+    ASSERT_TRUE(model.ok());
+    EXPECT_EQ(model->outputs()[0].shape, (Shape{2, 2}));
+    auto s = session_of(some_rows(2, by_narrow));
+    EXPECT_EQ(run(s, {x, at(0)}), (std::vector<float>{0, 1, 2, 3}));
+    EXPECT_EQ(run(s, {x, at(3)}), (std::vector<float>{6, 7, 8, 9}));
+    const auto beyond = s.run(std::vector<Datum>{x, at(4)});
+    ASSERT_FALSE(beyond.ok());
+    EXPECT_NE(beyond.error().message().find("begin 4 and size 2 reach beyond the extent 5"), std::string::npos);
+  }
+  auto none = session_of(some_rows(-1, false));
+  EXPECT_EQ(run(none, {x, at(3)}), std::vector<float>{});
 }
 
 /// A buffer that is read before it is written keeps its contents: y = state + x; state = y.

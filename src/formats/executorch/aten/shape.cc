@@ -107,27 +107,28 @@ ValueId one_int(CallContext& c, size_t at, int64_t otherwise) {
   return c.i64({c.i(at, otherwise)});
 }
 
-/// A slice of x from `start` on of so many elements along an axis. Where all other extents are known, so is its shape
-/// wherever it lies; a slice beyond x is an error when it runs.
-ValueId sized_slice(CallContext& c, ValueId x, int64_t axis, const Int& start, const Int& size) {
+/// A slice of x from `start` on, which a run knows, of `size` elements along an axis, none where that is negative: its
+/// shape is known wherever it lies. A slice beyond x is an error when it runs. kNoValue: other extents are not known.
+ValueId sized_slice(CallContext& c, ValueId x, int64_t axis, ValueId start, ValueId size) {
   std::vector<Int> begins, sizes;
   for (int64_t d = 0; d < c.rank(x); ++d) {
-    begins.push_back(d == axis ? start : Int{0});
-    sizes.push_back(d == axis ? size : Int{c.dim(x, d)});
+    if (d != axis && c.dim(x, d) < 0) return kNoValue;
+    begins.push_back(d == axis ? Int{0, start} : Int{0});
+    sizes.push_back(Int{c.dim(x, d)});
   }
+  const Tensor* const number = c.constant_of(size);
+  sizes[static_cast<size_t>(axis)] =
+      number ? Int{std::max<int64_t>(*number->data<int64_t>(), 0)}
+             : Int{0, c.binary(Binary::kMax, c.cast(size, DType::kI64), c.integer(DType::kI64, 0))};
   return c.add(Op::kSliceSize, {x, c.int_vector(begins), c.int_vector(sizes)});
 }
 
-/// How many elements slice() takes, where that is known before its start is: its end is the start and a number, as
-/// PyTorch decomposes narrow().
-std::optional<Int> size_of_slice(CallContext& c, ValueId x, int64_t axis) {
-  if (c.arg(2).kind != Arg::Kind::kSymbol || c.arg(3).kind != Arg::Kind::kSymbol || c.i(4, 1) != 1) return std::nullopt;
-  for (int64_t d = 0; d < c.rank(x); ++d)
-    if (d != axis && c.dim(x, d) < 0) return std::nullopt;
+/// The slice that slice() takes where its end is its start and a number, as PyTorch decomposes narrow(). kNoValue: it
+/// is not, or the slice's shape is not known all the same.
+ValueId narrowed(CallContext& c, ValueId x, int64_t axis) {
+  if (c.arg(2).kind != Arg::Kind::kSymbol || c.arg(3).kind != Arg::Kind::kSymbol || c.i(4, 1) != 1) return kNoValue;
   const ValueId size = c.other_addend(c.arg(3).id, c.arg(2).id);
-  if (size == kNoValue) return std::nullopt;
-  const Tensor* const number = c.constant_of(size);
-  return number ? Int{*number->data<int64_t>()} : Int{0, size};
+  return size == kNoValue ? kNoValue : sized_slice(c, x, axis, c.arg(2).id, size);
 }
 
 /// slice(self, dim=0, start=None, end=None, step=1).
@@ -135,7 +136,7 @@ void slice(CallContext& c) {
   const ValueId x = c.t(0);
   const int64_t axis = c.axis(c.i(1, 0), c.rank(x));
   if (!c.none(4) && c.i(4) <= 0) return c.fail("slice step must be positive");
-  if (const auto size = size_of_slice(c, x, axis)) return c.result(sized_slice(c, x, axis, {0, c.arg(2).id}, *size));
+  if (const ValueId y = narrowed(c, x, axis); y != kNoValue) return c.result(y);
   c.emit(Op::kSlice, {x, one_int(c, 2, 0), one_int(c, 3, INT64_MAX), c.i64({axis}), one_int(c, 4, 1)});
 }
 
@@ -143,6 +144,8 @@ void slice(CallContext& c) {
 void narrow(CallContext& c) {
   const ValueId x = c.t(0);
   const int64_t axis = c.axis(c.i(1), c.rank(x));
+  if (c.arg(2).kind == Arg::Kind::kSymbol)
+    if (const ValueId y = sized_slice(c, x, axis, c.arg(2).id, c.int_value(3)); y != kNoValue) return c.result(y);
   const ValueId length = one_int(c, 3, 0);
   ValueId start = one_int(c, 2, 0);
   if (const Tensor* k = c.constant_of(start); k && *k->data<int64_t>() < 0) {
