@@ -3,20 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <string>
-#include <string_view>
 
 #include "backends/cpu/conv/winograd_f32.h"
-#include "base/cat.h"
+#include "backends/cpu/core/named_setting.h"
 #include "base/checked.h"
 
 namespace smelt {
 namespace {
 
-constexpr struct {
-  const char* name;
-  WinogradSetting setting;
-} kSettings[] = {
+constexpr NamedSetting<WinogradSetting> kSettings[] = {
     {"0", {0, false}}, {"2", {2, false}}, {"4", {4, false}}, {"always2", {2, true}}, {"always4", {4, true}}};
 
 // Nanoseconds, fitted to the times of 135 shapes that bench/kernels/winograd.py prints on an AMD EPYC (Zen 5), AVX-512,
@@ -55,13 +50,7 @@ double winograd_time(const ConvShape& g, const WinogradTimes& times) {
 }  // namespace
 
 Result<WinogradSetting> winograd_setting_named(const char* name) {
-  if (!name) return WinogradSetting{};
-  std::string choices;
-  for (const auto& s : kSettings) {
-    if (s.name == std::string_view(name)) return s.setting;
-    choices += Cat(choices.empty() ? "" : ", ", s.name);
-  }
-  return InvalidInput("SMELT_CPU_WINOGRAD is ", name, "; it may be ", choices);
+  return setting_named("SMELT_CPU_WINOGRAD", kSettings, name, WinogradSetting{});
 }
 
 Result<WinogradSetting> winograd_setting() { return winograd_setting_named(std::getenv("SMELT_CPU_WINOGRAD")); }

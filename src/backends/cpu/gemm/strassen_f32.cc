@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
-#include <string>
-#include <string_view>
 
 #include "backends/cpu/core/epilogue.h"
+#include "backends/cpu/core/named_setting.h"
 #include "backends/cpu/core/targets.h"
 #include "backends/cpu/gemm/even_tiles.h"
-#include "base/cat.h"
 #include "base/checked.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/gemm/strassen_f32.cc"
@@ -187,14 +185,11 @@ const StrassenKernels& strassen_kernels(Isa isa) {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr int64_t kMostRows =
-    512;  ///< of a block: its operands come from the level-3 cache, each once a pair of panels
+/// Of a block, whose operands come from the level-3 cache, each once a pair of panels.
+constexpr int64_t kMostRows = 512;
 constexpr int64_t kMostTiles = 64;  ///< of half a block
 
-constexpr struct {
-  const char* name;
-  StrassenSetting setting;
-} kSettings[] = {
+constexpr NamedSetting<StrassenSetting> kStrassenSettings[] = {
     {"0", StrassenSetting::kNever}, {"1", StrassenSetting::kWhereItGains}, {"always", StrassenSetting::kWhereItCan}};
 
 constexpr int64_t kFewPairs = 4;  ///< of panels, which pay for the operands
@@ -216,13 +211,7 @@ bool gains(const StrassenKernels& kernels, StrassenF32::Task task, int64_t k, in
 }  // namespace
 
 Result<StrassenSetting> strassen_setting_named(const char* name) {
-  if (!name) return StrassenSetting::kWhereItGains;
-  std::string choices;
-  for (const auto& s : kSettings) {
-    if (s.name == std::string_view(name)) return s.setting;
-    choices += Cat(choices.empty() ? "" : ", ", s.name);
-  }
-  return InvalidInput("SMELT_CPU_STRASSEN is ", name, "; it may be ", choices);
+  return setting_named("SMELT_CPU_STRASSEN", kStrassenSettings, name, StrassenSetting::kWhereItGains);
 }
 
 Result<StrassenSetting> strassen_setting() { return strassen_setting_named(std::getenv("SMELT_CPU_STRASSEN")); }
@@ -375,7 +364,7 @@ void StrassenF32::times_pair(const Block& block, const float* packed, int64_t pa
     as_defined(block, packed, panel, paired, block.rows - paired);
 }
 
-/// The even pairs of [first, last), panel by panel of which the first is even.
+/// Those pairs of the panels [first, last) whose columns are alike. Both numbers are multiples of two.
 void StrassenF32::times_even_pairs(const GemmStrips& strip, const float* packed, int64_t first, int64_t last, float lo,
                                    float hi, float* scratch) const {
   const int64_t height = this->height(strip.rows);
