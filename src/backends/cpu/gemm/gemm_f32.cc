@@ -24,9 +24,9 @@ using V = hn::Vec<D>;
 
 /// The first n elements, zero in the rest; memory behind them is not touched.
 HWY_INLINE V load_first(D d, const float* p, ptrdiff_t n) {
-  if constexpr (kMaskedLoads) n = std::max<ptrdiff_t>(n, 0);
-  if (n <= 0 && !kMaskedLoads) return hn::Zero(d);
-  if constexpr (kMaskedLoads) return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(n)), d, p);
+  if constexpr (kMaskedLoads)
+    return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(std::max<ptrdiff_t>(n, 0))), d, p);
+  if (n <= 0) return hn::Zero(d);
   HWY_ALIGN float part[HWY_MAX_BYTES / 4] = {};
   std::copy_n(p, std::min<ptrdiff_t>(n, HWY_MAX_BYTES / 4), part);
   return hn::Load(d, part);

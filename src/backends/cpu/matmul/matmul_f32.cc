@@ -266,10 +266,9 @@ class MatMulF32 final : public Kernel {
 /// The shape of a node that there are kernels for.
 std::optional<MatMulShape> matmul_shape_of(const KernelSpec& spec) {
   auto shape = MatMulShape::make(spec);
-  if (!shape) return std::nullopt;
-  if (spec.has(2) && !shape->is_row(spec.inputs[2].shape) && !shape->broadcasts(spec.inputs[2].shape))
+  if (shape && spec.has(2) && !shape->is_row(spec.inputs[2].shape) && !shape->broadcasts(spec.inputs[2].shape))
     return std::nullopt;
-  return *shape;
+  return shape;
 }
 
 }  // namespace
