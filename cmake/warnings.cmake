@@ -10,6 +10,23 @@ target_compile_options(smelt_flags INTERFACE -ffp-contract=off -fno-math-errno)
 target_compile_options(smelt_flags INTERFACE -ffunction-sections -fdata-sections)
 # Tables for unwinding exist only of functions that exceptions may pass.
 target_compile_options(smelt_flags INTERFACE $<$<CONFIG:Release>:-fno-asynchronous-unwind-tables>)
+# They are right at calls, where exceptions pass, not behind every push (unwind_rows.py): half of their size.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+find_program(SMELT_ASSEMBLER as)
+if(SMELT_ASSEMBLER AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64 AND
+   NOT CMAKE_CROSSCOMPILING AND Python3_VERSION VERSION_GREATER_EQUAL 3.10)
+  # The compiler looks for its assembler in the folders of -B first.
+  set(rows ${CMAKE_CURRENT_LIST_DIR}/unwind_rows.py)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${rows})
+  file(MD5 ${rows} version)  # another version is another option, so that all is assembled again
+  set(assembler assembler/${version})  # from the build folder, where Ninja compiles: caches know no other path
+  execute_process(COMMAND ${Python3_EXECUTABLE} -c "import sys; print(sys.executable)"  # itself, not a script that finds it
+    OUTPUT_VARIABLE python OUTPUT_STRIP_TRAILING_WHITESPACE)
+  file(WRITE ${CMAKE_BINARY_DIR}/${assembler}/as "#!/bin/sh\nexec ${python} -I -S ${rows} ${SMELT_ASSEMBLER} \"$@\"\n")
+  file(CHMOD ${CMAKE_BINARY_DIR}/${assembler}/as PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE
+    WORLD_READ WORLD_EXECUTE)
+  add_compile_options($<$<CONFIG:Release>:-B${assembler}>)
+endif()
 add_link_options(-Wl,--gc-sections)
 if(SMELT_SANITIZE)
   add_compile_options(-fsanitize=${SMELT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
