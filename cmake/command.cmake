@@ -30,7 +30,7 @@ target_include_directories(smelt_cli PUBLIC ${PROJECT_SOURCE_DIR}/src)
 target_include_directories(smelt_cli SYSTEM PUBLIC ${SMELT_SHADER_DIR}/include)
 target_link_libraries(smelt_cli PUBLIC smelt_settings CLI11::CLI11 nlohmann_json::nlohmann_json ${SMELT_MINIZIP} ZLIB::ZLIB)
 add_dependencies(smelt_cli smelt_schemas)
-target_compile_options(smelt_cli PRIVATE ${SMELT_FOR_SIZE})
+target_compile_options(smelt_cli PRIVATE ${SMELT_FOR_SIZE} ${SMELT_FEW_ROUNDS})
 # What includes CLI11 or nlohmann's JSON, seconds a unit, is apart.
 smelt_unity(smelt_cli 8 APART "include <(CLI/CLI|nlohmann/json)\\.hpp>")
 smelt_precompile(smelt_cli <cli/output.h> <smelt/model.h>)

@@ -105,17 +105,23 @@ endif()
 # What runs once a model, not once an element, is compiled for size: half of the code, and sooner compiled.
 check_cxx_compiler_flag(-Oz SMELT_HAS_OZ)  # GCC 12, Clang
 set(SMELT_FOR_SIZE $<$<CONFIG:Release>:$<IF:$<BOOL:${SMELT_HAS_OZ}>,-Oz,-Os>>)
-set(once smelt_ops_reference smelt_ops_building smelt_formats smelt_passes smelt_runtime_planning smelt_c_api)
+set(once smelt_ops_building smelt_formats smelt_passes smelt_runtime_planning smelt_c_api)
+set(rarely smelt_ops_reference)
 if(SMELT_FOR)  # where size counts, all but the fast kernels
-  list(APPEND once smelt_base smelt_tensor smelt_graph smelt_ops smelt_runtime)
+  list(APPEND rarely smelt_base smelt_tensor smelt_graph smelt_ops smelt_runtime)
 else()
   list(APPEND once smelt_backends_vulkan smelt_convert)
 endif()
 if(NOT SMELT_FOR)  # passes that take a tenth of a unit's time and save 3 % of its size
   list(APPEND SMELT_FOR_SIZE $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-fno-ipa-cp$<SEMICOLON>-fno-gcse$<SEMICOLON>-fno-schedule-insns2$<SEMICOLON>-fno-tree-vrp>)
 endif()
-foreach(layer ${once})
+foreach(layer ${once} ${rarely})
   target_compile_options(${layer} PRIVATE ${SMELT_FOR_SIZE})
+endforeach()
+# Loops of few rounds stay as they are written.
+set(SMELT_FEW_ROUNDS $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-fno-move-loop-invariants$<SEMICOLON>-fno-tree-loop-im$<SEMICOLON>-fno-ivopts>)
+foreach(layer ${once})
+  target_compile_options(${layer} PRIVATE ${SMELT_FEW_ROUNDS})
 endforeach()
 # Loops begin at aligned addresses; functions and targets of jumps need not.
 foreach(layer smelt_base smelt_tensor smelt_graph smelt_ops smelt_runtime smelt_backends_cpu)
