@@ -43,21 +43,27 @@ class BroadcastWalk {
   template <class F>
   void each_row(F&& row) const {
     const int last = dims_.rank() - 1;
-    std::array<int64_t, N> offsets{}, steps{};
+    std::array<int64_t, N> steps{};
     for (int k = 0; k < N; ++k) steps[k] = strides_[k][last];
-    if (dims_.elements() == 0) return;
-    Shape index = Shape::of_rank(dims_.rank(), 0);
-    for (int64_t out = 0;; out += dims_[last]) {
-      row(out, offsets, dims_[last], steps);
-      int d = last - 1;
-      for (; d >= 0; --d) {
-        for (int k = 0; k < N; ++k) offsets[k] += strides_[k][d];
-        if (++index[d] < dims_[d]) break;
-        for (int k = 0; k < N; ++k) offsets[k] -= strides_[k][d] * dims_[d];
-        index[d] = 0;
-      }
-      if (d < 0) return;
-    }
+    each_outer(last - 1, dims_[last],
+               [&](int64_t out, const std::array<int64_t, N>& offsets) { row(out, offsets, dims_[last], steps); });
+  }
+
+  /// Rows of `count` consecutive output elements, one behind the other. From an element of input k to the next one in a
+  /// row are steps[k], 0 or 1; from a row to the next one row_steps[k].
+  struct Rows {
+    int64_t rows, count;
+    std::array<int64_t, N> row_steps, steps;
+  };
+  /// Calls rows(out_offset, in_offsets, Rows) for the output's last two dimensions at each place of the others.
+  template <class F>
+  void each_rows(F&& rows) const {
+    const int last = dims_.rank() - 1;
+    Rows all{last > 0 ? dims_[last - 1] : 1, dims_[last], {}, {}};
+    for (int k = 0; k < N; ++k) all.steps[k] = strides_[k][last];
+    for (int k = 0; k < N && last > 0; ++k) all.row_steps[k] = strides_[k][last - 1];
+    each_outer(last - 2, all.rows * all.count,
+               [&](int64_t out, const std::array<int64_t, N>& offsets) { rows(out, offsets, all); });
   }
 
   /// Calls each(out_index, in_indices) for every output element in order.
@@ -72,6 +78,25 @@ class BroadcastWalk {
   }
 
  private:
+  /// Calls f(out_offset, in_offsets) at each place of dimensions 0 to `innermost`, which are `step` output elements
+  /// apart.
+  template <class F>
+  void each_outer(int innermost, int64_t step, F&& f) const {
+    std::array<int64_t, N> offsets{};
+    if (dims_.elements() == 0) return;
+    Shape index = Shape::of_rank(dims_.rank(), 0);
+    for (int64_t out = 0;; out += step) {
+      f(out, offsets);
+      int d = innermost;
+      for (; d >= 0; --d) {
+        for (int k = 0; k < N; ++k) offsets[k] += strides_[k][d];
+        if (++index[d] < dims_[d]) break;
+        for (int k = 0; k < N; ++k) offsets[k] -= strides_[k][d] * dims_[d];
+        index[d] = 0;
+      }
+      if (d < 0) return;
+    }
+  }
   /// Strides of `in` seen in the dimensions of `out`; 0 where it broadcasts.
   static Shape spread(const Shape& in, const Shape& out) {
     Shape s = Shape::of_rank(out.rank(), 0);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "ops/common/broadcast.h"
@@ -20,21 +21,38 @@ using Walk = BroadcastWalk<2>;
 
 Walk walk_of(const Tensor& a, const Tensor& b, const Tensor& y) { return Walk(y.shape(), {a.shape(), b.shape()}); }
 
-/// Applies one functor row by row, with a loop of its own for each broadcast pattern.
+/// Writes f of a row's elements, with a loop of its own for each broadcast pattern.
+template <class T, class Out, class F>
+void map_row(const T* a, const T* b, Out* y, int64_t n, const std::array<int64_t, 2>& steps, F f) {
+  if (steps[0] && steps[1]) {
+    for (int64_t i = 0; i < n; ++i) y[i] = static_cast<Out>(f(a[i], b[i]));
+  } else if (steps[0]) {
+    const T c = *b;
+    for (int64_t i = 0; i < n; ++i) y[i] = static_cast<Out>(f(a[i], c));
+  } else {
+    for (int64_t i = 0; i < n; ++i) y[i] = static_cast<Out>(f(*a, b[i * steps[1]]));
+  }
+}
+
+/// Applies one functor row by row.
 template <class T, class Out, class F>
 void map_rows(const Walk& walk, const T* a, const T* b, Out* y, F f) {
-  walk.each_row([&](int64_t out, const std::array<int64_t, 2>& at, int64_t n, const std::array<int64_t, 2>& step) {
-    const T *p = a + at[0], *q = b + at[1];
-    Out* r = y + out;
-    if (step[0] && step[1]) {
-      for (int64_t i = 0; i < n; ++i) r[i] = static_cast<Out>(f(p[i], q[i]));
-    } else if (step[0]) {
-      const T c = *q;
-      for (int64_t i = 0; i < n; ++i) r[i] = static_cast<Out>(f(p[i], c));
-    } else {
-      for (int64_t i = 0; i < n; ++i) r[i] = static_cast<Out>(f(*p, q[i * step[1]]));
-    }
+  walk.each_row([&](int64_t out, const std::array<int64_t, 2>& at, int64_t n, const std::array<int64_t, 2>& steps) {
+    map_row(a + at[0], b + at[1], y + out, n, steps, f);
   });
+}
+
+/// real_rows() of a functor T(T, T) without state, or one that returns nullopt.
+template <class T, class Out, class F>
+RealRows<T> rows_of(F) {
+  if constexpr (std::is_same_v<std::invoke_result_t<F, T, T>, std::nullopt_t>)
+    return nullptr;
+  else
+    return [](const T* a, const T* b, void* y, const Walk::Rows& r) {
+      Out* out = static_cast<Out*>(y);
+      for (int64_t i = 0; i < r.rows; ++i, a += r.row_steps[0], b += r.row_steps[1], out += r.count)
+        map_row(a, b, out, r.count, r.steps, [](T p, T q) { return static_cast<T>(F{}(p, q)); });
+    };
 }
 
 template <class T>
@@ -49,22 +67,29 @@ void activate_values(const Activation& act, T* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(activate(act, static_cast<float>(y[i])));
 }
 
+/// The function on all elements; y as of real_rows().
+template <class T>
+Status map_real(Binary fn, const Walk& walk, const T* a, const T* b, void* y) {
+  const RealRows<T> write = real_rows<T>(fn);
+  if (!write) return Unsupported(to_string(fn), " is not defined on floating-point numbers");
+  const size_t size = gives_bool(fn) ? 1 : sizeof(T);
+  walk.each_rows([&](int64_t out, const std::array<int64_t, 2>& at, const Walk::Rows& rows) {
+    write(a + at[0], b + at[1], static_cast<std::byte*>(y) + static_cast<size_t>(out) * size, rows);
+  });
+  return Ok();
+}
+
 /// a and b of type T; y is T, or bytes for functions that give bool.
 template <class T>
 Status binary_real(const BinaryAttrs& attrs, const Walk& walk, const T* a, const T* b, void* y, int64_t n) {
-  if (gives_bool(attrs.fn)) {
-    with_real_function<T>(attrs.fn, [&](auto f) { map_rows(walk, a, b, static_cast<uint8_t*>(y), f); });
-    return Ok();
+  const bool scaled = attrs.alpha != 1 && (attrs.fn == Binary::kAdd || attrs.fn == Binary::kSub);
+  if (scaled) {
+    const T alpha = static_cast<T>(attrs.fn == Binary::kAdd ? attrs.alpha : -attrs.alpha);
+    map_rows(walk, a, b, static_cast<T*>(y), [alpha](T p, T q) { return p + alpha * q; });
+  } else {
+    SMELT_TRY(map_real(attrs.fn, walk, a, b, y));
   }
-  T* r = static_cast<T*>(y);
-  const T alpha = static_cast<T>(attrs.alpha);
-  if (attrs.alpha != 1 && attrs.fn == Binary::kAdd)
-    map_rows(walk, a, b, r, [alpha](T p, T q) { return p + alpha * q; });
-  else if (attrs.alpha != 1 && attrs.fn == Binary::kSub)
-    map_rows(walk, a, b, r, [alpha](T p, T q) { return p - alpha * q; });
-  else if (!with_real_function<T>(attrs.fn, [&](auto f) { map_rows(walk, a, b, r, f); }))
-    return Unsupported(to_string(attrs.fn), " is not defined on floating-point numbers");
-  activate_values(attrs.act, r, n);
+  if (!gives_bool(attrs.fn)) activate_values(attrs.act, static_cast<T*>(y), n);
   return Ok();
 }
 
@@ -165,6 +190,24 @@ Status binary_complexes(const BinaryAttrs& attrs, const Tensor& a, const Tensor&
 }
 
 }  // namespace
+
+template <class T>
+RealRows<T> real_rows(Binary fn) {
+  using namespace binary_math;
+  switch (fn) {
+#define SMELT_BINARY(name, text, real, integer, complex)                            \
+  case Binary::k##name:                                                             \
+    return rows_of<T, std::conditional_t<gives_bool(Binary::k##name), uint8_t, T>>( \
+        []([[maybe_unused]] T a, [[maybe_unused]] T b) { return real; });
+#include "ops/elementwise/binary_functions.inc"
+#undef SMELT_BINARY
+    case Binary::kCount:
+      break;
+  }
+  return nullptr;
+}
+template RealRows<float> real_rows(Binary fn);
+template RealRows<double> real_rows(Binary fn);
 
 Status infer_Binary(InferContext& ctx) {
   const auto& attrs = ctx.attrs<BinaryAttrs>();

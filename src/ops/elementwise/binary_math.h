@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <type_traits>
 
+#include "ops/common/broadcast.h"
 #include "ops/elementwise/elementwise.h"
 #include "smelt/tensor.h"
 
@@ -33,35 +33,14 @@ T floor_div_mod(T a, T b) {
   return mod != 0 && std::signbit(b) != std::signbit(mod) ? div - 1 : div;
 }
 
-/// Calls use(f) with f as a T(T, T) unless f is undefined; true if it called.
-template <class T, class F, class Use>
-bool use_defined(F f, Use& use) {
-  if constexpr (std::is_same_v<std::invoke_result_t<F, T, T>, std::nullopt_t>) {
-    return false;
-  } else {
-    use([f](T a, T b) { return static_cast<T>(f(a, b)); });
-    return true;
-  }
-}
-
 }  // namespace binary_math
 
-/// Calls use(f) with the function as an inlinable functor T(T, T) for float or double; comparisons and logical
-/// functions give 0 or 1. False if the function is not defined on reals (the bitwise ones).
-template <class T, class Use>
-bool with_real_function(Binary fn, Use&& use) {
-  using namespace binary_math;
-  switch (fn) {
-#define SMELT_BINARY(name, text, real, integer, complex) \
-  case Binary::k##name:                                  \
-    return use_defined<T>([]([[maybe_unused]] T a, [[maybe_unused]] T b) { return real; }, use);
-#include "ops/elementwise/binary_functions.inc"
-#undef SMELT_BINARY
-    case Binary::kCount:
-      break;
-  }
-  return false;
-}
+/// Writes a function of rows of a and b to y: elements of type T, or bytes 0 and 1 if the function gives bool.
+template <class T>
+using RealRows = void (*)(const T* a, const T* b, void* y, const BroadcastWalk<2>::Rows& rows);
+/// A function on float or double; nullptr if it is not defined on reals (the bitwise ones).
+template <class T>
+RealRows<T> real_rows(Binary fn);
 
 /// The function on integers of `bits` bits, held in 64 bits (uint64 as its bit pattern with `is_signed` false). The
 /// result wraps when it is written. Division by zero gives 0. nullopt if the function is not defined on integers.

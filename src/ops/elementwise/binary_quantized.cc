@@ -1,5 +1,7 @@
 #include "ops/elementwise/binary_quantized.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -16,17 +18,20 @@ namespace smelt {
 namespace {
 
 Status through_float(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
-  const std::vector<float> p = to_real_vector(a), q = to_real_vector(b);
+  const RealRows<float> write = real_rows<float>(attrs.fn);
+  if (!write) return Unsupported(to_string(attrs.fn), " is not defined on quantized values");
+  const std::vector<float> p = to_real_vector(a);
+  std::vector<float> q = to_real_vector(b);
+  if (attrs.fn == Binary::kAdd || attrs.fn == Binary::kSub)
+    for (float& v : q) v *= static_cast<float>(attrs.alpha);
   std::vector<float> r(static_cast<size_t>(y.elements()));
+  std::vector<uint8_t> truths(gives_bool(attrs.fn) ? r.size() : 0);
   const BroadcastWalk<2> walk(y.shape(), {a.shape(), b.shape()});
-  const bool scaled = attrs.fn == Binary::kAdd || attrs.fn == Binary::kSub;
-  const float alpha = scaled ? static_cast<float>(attrs.alpha) : 1.0f;
-  const bool defined = with_real_function<float>(attrs.fn, [&](auto f) {
-    walk.each([&](int64_t out, const std::array<int64_t, 2>& at) {
-      r[static_cast<size_t>(out)] = f(p[static_cast<size_t>(at[0])], alpha * q[static_cast<size_t>(at[1])]);
-    });
+  walk.each_rows([&](int64_t out, const std::array<int64_t, 2>& at, const BroadcastWalk<2>::Rows& rows) {
+    void* to = truths.empty() ? static_cast<void*>(r.data() + out) : truths.data() + out;
+    write(p.data() + at[0], q.data() + at[1], to, rows);
   });
-  if (!defined) return Unsupported(to_string(attrs.fn), " is not defined on quantized values");
+  std::copy(truths.begin(), truths.end(), r.begin());
   if (attrs.act.kind != ActKind::kNone && !gives_bool(attrs.fn))
     for (float& v : r) v = activate(attrs.act, v);
   if (attrs.rounding == Rounding::kXnnpack && is_quantized(y) && is_8bit(y.dtype()) && y.quant()->scales.size() == 1)

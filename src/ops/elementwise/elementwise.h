@@ -34,7 +34,9 @@ enum class Binary : uint8_t {
 };
 const char* to_string(Binary b);
 /// True for comparisons and logical functions, whose result is of type kBool.
-bool gives_bool(Binary b);
+constexpr bool gives_bool(Binary b) {
+  return (b >= Binary::kEqual && b <= Binary::kGreaterEqual) || (b >= Binary::kLogicalAnd && b <= Binary::kLogicalXor);
+}
 
 /// Broadcasts a and b. Both have one dtype (readers cast first), except PRelu slopes and kPow exponents.
 struct BinaryAttrs : Attrs {

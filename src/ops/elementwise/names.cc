@@ -20,8 +20,4 @@ const char* to_string(Binary b) {
   return names[static_cast<size_t>(b)];
 }
 
-bool gives_bool(Binary b) {
-  return (b >= Binary::kEqual && b <= Binary::kGreaterEqual) || (b >= Binary::kLogicalAnd && b <= Binary::kLogicalXor);
-}
-
 }  // namespace smelt
