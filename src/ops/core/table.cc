@@ -1,4 +1,5 @@
 // Builds the operator table from the families' lists.
+#include <array>
 #include <string_view>
 #include <type_traits>
 
@@ -102,33 +103,31 @@ Status reference_left_out(KernelContext& ctx) {
        graphs<BuiltAttrs<builds_op(#name), attrs>>, multiply_adds<BuiltAttrs<builds_op(#name), attrs>>,            \
        channels_last<BuiltAttrs<builds_op(#name), attrs>>, with_activation<BuiltAttrs<builds_op(#name), attrs>>}},
 
-std::vector<OpInfo> build() {
-  const Row rows[] = {
+consteval std::array<OpInfo, static_cast<size_t>(Op::kCount)> build() {
+  constexpr Row rows[] = {
 #include "ops/core/all_ops.inc"
   };
-  std::vector<OpInfo> table;
+  std::array<OpInfo, static_cast<size_t>(Op::kCount)> table{};
+  size_t ops = 0;
   const char* family = nullptr;
   for (const Row& row : rows) {
     if (row.family) {
       family = row.family;
       continue;
     }
-    table.push_back(row.info);
-    table.back().family = family;
+    table[ops] = row.info;
+    table[ops++].family = family;
   }
   return table;
 }
 #undef SMELT_OP
 #undef SMELT_FAMILY_BEGIN
 
-const std::vector<OpInfo>& table() {
-  static const std::vector<OpInfo> t = build();
-  return t;
-}
+constexpr std::array kTable = build();
 
 }  // namespace
 
-const OpInfo& op_info(Op op) { return table()[static_cast<size_t>(op)]; }
-std::span<const OpInfo> all_ops() { return table(); }
+const OpInfo& op_info(Op op) { return kTable[static_cast<size_t>(op)]; }
+std::span<const OpInfo> all_ops() { return kTable; }
 
 }  // namespace smelt
