@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "base/mapped_file.h"
 #include "cli/output.h"
 #include "graph/graph.h"
+#include "ops/signal/image_stb.h"
 #include "runtime/model_access.h"
 #include "tensor/numeric.h"
 
@@ -28,6 +30,9 @@
 #define STB_IMAGE_STATIC
 #define STB_IMAGE_IMPLEMENTATION
 #define STBI_MAX_DIMENSIONS 16384
+#define STBI_NO_PNG  // by ops/signal/image_stb.h
+#define STBI_NO_BMP
+#define STBI_NO_JPEG
 #include <stb/stb_image.h>
 #define STB_IMAGE_RESIZE_STATIC
 #define STB_IMAGE_RESIZE_IMPLEMENTATION
@@ -82,7 +87,7 @@ Result<Fit> fit_of(const Port& p, const Shape& given) {
 
 struct Pixels {
   int width = 0, height = 0;
-  std::unique_ptr<stbi_uc, void (*)(void*)> bytes{nullptr, stbi_image_free};
+  std::unique_ptr<uint8_t, void (*)(void*)> bytes{nullptr, std::free};
 };
 
 /// Interleaved 8-bit pixels as the file has them.
@@ -90,15 +95,23 @@ Result<Pixels> decode(const std::string& path, int channels) {
   SMELT_ASSIGN(auto file, MappedFile::open(path));
   const auto bytes = file->bytes();
   if (bytes.size() > size_t{1} << 30) return InvalidInput(path, ": larger than 1 GiB");
-  int w = 0, h = 0, c = 0;
-  const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
+  const image::Bytes data{reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
   const int size = static_cast<int>(bytes.size());
-  if (stbi_info_from_memory(data, size, &w, &h, &c) != 0 && int64_t{w} * h > kMaxPixels)
+  const bool common = image::stb_recognises(data);
+  int64_t w = 0, h = 0;
+  if (common) {
+    if (const auto known = image::stb_size(data); known.ok()) w = known->width, h = known->height;
+  } else if (int x = 0, y = 0, c = 0; stbi_info_from_memory(data.data(), size, &x, &y, &c) != 0) {
+    w = x, h = y;
+  }
+  if (w * h > kMaxPixels)
     return InvalidInput(path, ": an image of ", w, " x ", h, ", at most ", kMaxPixels / 1000000,
                         " megapixels expected");
   Pixels out;
-  out.bytes.reset(stbi_load_from_memory(data, size, &out.width, &out.height, &c, channels));
-  if (!out.bytes) return InvalidInput(path, ": not an image: ", stbi_failure_reason());
+  int c = 0;
+  out.bytes.reset(common ? image::stb_pixels(data, channels, out.width, out.height)
+                         : stbi_load_from_memory(data.data(), size, &out.width, &out.height, &c, channels));
+  if (!out.bytes) return InvalidInput(path, ": not an image: ", common ? image::stb_failure() : stbi_failure_reason());
   return out;
 }
 
