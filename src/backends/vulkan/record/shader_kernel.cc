@@ -1,6 +1,7 @@
 #include "backends/vulkan/record/shader_kernel.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace smelt::vulkan {
 namespace {
@@ -22,6 +23,21 @@ class KernelSequence final : public Kernel {
 };
 
 }  // namespace
+
+ShaderKernel::ShaderKernel(const Shader& shader, std::span<const uint32_t> constants, std::span<Arg> args,
+                           const Grid& grid, std::span<const uint32_t> push, size_t fault_word)
+    : shader_(shader),
+      constants_(constants.begin(), constants.end()),
+      grid_(grid),
+      args_(std::make_move_iterator(args.begin()), std::make_move_iterator(args.end())),
+      push_(push.begin(), push.end()),
+      fault_word_(fault_word) {}
+
+std::unique_ptr<ShaderKernel> make_shader_kernel(const Shader& shader, std::span<const uint32_t> constants,
+                                                 std::span<Arg> args, const Grid& grid, std::span<const uint32_t> push,
+                                                 size_t fault_word) {
+  return std::make_unique<ShaderKernel>(shader, constants, args, grid, push, fault_word);
+}
 
 bool ShaderKernel::reads(size_t i) const {
   return std::any_of(args_.begin(), args_.end(), [i](const Arg& a) { return a.input == static_cast<int>(i); });

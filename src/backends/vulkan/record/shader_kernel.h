@@ -53,16 +53,10 @@ Arg table(const char* what, std::vector<T> content) {
 class ShaderKernel final : public Kernel {
  public:
   using Images = std::vector<std::optional<ImageLayout>>;
-  template <class Interface>
-  ShaderKernel(shaders::Variant<Interface> shader, const typename Interface::Constants& constants,
-               std::vector<Arg> args, const Grid& grid, const typename Interface::Push& push)
-      : shader_(*shader), grid_(grid), args_(std::move(args)), push_(sizeof(push) / sizeof(uint32_t)) {
-    const auto words = constants.to_words();
-    constants_.assign(words.begin(), words.end());
-    std::memcpy(push_.data(), &push, sizeof(push));
-    if constexpr (requires { push.fault_code; })
-      fault_word_ = offsetof(typename Interface::Push, fault_code) / sizeof(uint32_t);
-  }
+  /// constants, push: words of specialization and push constants. fault_word: the push constant that is fault_code, or
+  /// none if it is not below their number. The arguments are moved from.
+  ShaderKernel(const Shader& shader, std::span<const uint32_t> constants, std::span<Arg> args, const Grid& grid,
+               std::span<const uint32_t> push, size_t fault_word);
   const char* fault_text = nullptr;  ///< Kernel::fault(); nullptr: the default
   Images inputs, outputs;            ///< images among the operands; buffers where nullopt or missing
   bool gains_by_textures = false;    ///< Kernel::prefers_textures()
@@ -85,8 +79,13 @@ class ShaderKernel final : public Kernel {
   Grid grid_;
   std::vector<Arg> args_;
   std::vector<uint32_t> push_;
-  size_t fault_word_ = SIZE_MAX;  ///< of push_
+  size_t fault_word_;  ///< of push_
 };
+
+/// A ShaderKernel of these arguments.
+std::unique_ptr<ShaderKernel> make_shader_kernel(const Shader& shader, std::span<const uint32_t> constants,
+                                                 std::span<Arg> args, const Grid& grid, std::span<const uint32_t> push,
+                                                 size_t fault_word);
 
 /// The kernel that runs a variant of a shader on a dispatch grid; the interface checks the number of bindings.
 template <class Interface, size_t N>
@@ -94,9 +93,12 @@ std::unique_ptr<ShaderKernel> shader_kernel(shaders::Variant<Interface> shader,
                                             const typename Interface::Constants& constants, Arg (&&args)[N],
                                             const Grid& grid, const typename Interface::Push& push) {
   static_assert(N >= Interface::kMinBindings && N <= Interface::kMaxBindings);
-  return std::make_unique<ShaderKernel>(
-      shader, constants, std::vector<Arg>(std::make_move_iterator(args), std::make_move_iterator(args + N)), grid,
-      push);
+  size_t fault_word = SIZE_MAX;
+  if constexpr (requires { push.fault_code; })
+    fault_word = offsetof(typename Interface::Push, fault_code) / sizeof(uint32_t);
+  std::array<uint32_t, sizeof(push) / sizeof(uint32_t)> words;
+  std::memcpy(words.data(), &push, sizeof(push));
+  return make_shader_kernel(*shader, constants.to_words(), args, grid, words, fault_word);
 }
 
 /// shader_kernel() for elements: one invocation for each of `n` items.
