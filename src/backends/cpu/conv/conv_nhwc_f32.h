@@ -9,6 +9,6 @@ namespace smelt {
 
 /// A channels-last convolution of float32 whose operands are words of `gemm`; nullptr as for make_NAME() of the kernel
 /// list.
-std::unique_ptr<Kernel> make_conv_by(const GemmF32& gemm, const KernelSpec& spec);
+[[gnu::cold]] std::unique_ptr<Kernel> make_conv_by(const GemmF32& gemm, const KernelSpec& spec);
 
 }  // namespace smelt

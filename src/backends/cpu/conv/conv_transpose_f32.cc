@@ -83,7 +83,7 @@ class ConvTransposeTilesF32 final : public Kernel {
         return false;
     return s.groups == 1 && s.planar() && s.kernel[0] == 1 && (!spec.has(2) || spec.constant(2));
   }
-  ConvTransposeTilesF32(const Spread& s, const GemmF32& gemm, const KernelSpec& spec)
+  [[gnu::cold]] ConvTransposeTilesF32(const Spread& s, const GemmF32& gemm, const KernelSpec& spec)
       : s_(s), gemm_(gemm), act_(spec.attrs<ConvTransposeAttrs>().act), words_(gemm.words(s.c_in)) {
     const Tensor* bias = spec.constant(2);
     packed_ = spec.packs.get(TilesKey{{s, *spec.constant(1), bias}, &gemm_, s.kernel[2]}, [&] {

@@ -10,7 +10,7 @@ namespace smelt {
 
 /// A channels-last transposed convolution of float32 with filters that do not overlap, whose operands are words of
 /// `gemm`. Returns nullptr for filters that do.
-std::unique_ptr<Kernel> make_conv_transpose_tiles_by(const GemmF32& gemm, const KernelSpec& spec);
+[[gnu::cold]] std::unique_ptr<Kernel> make_conv_transpose_tiles_by(const GemmF32& gemm, const KernelSpec& spec);
 /// One of images without groups, line by line. Returns nullptr for volumes, groups and very high filters.
 std::unique_ptr<Kernel> make_conv_transpose_lines(const Spread& s, const KernelSpec& spec);
 

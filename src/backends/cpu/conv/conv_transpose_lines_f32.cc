@@ -95,7 +95,7 @@ struct TransposeLinesKey {
 class ConvTransposeLinesF32 final : public Kernel {
  public:
   static bool applies(const Spread& s) { return s.planar() && s.groups == 1 && s.reaching_lines() <= kMostLines; }
-  ConvTransposeLinesF32(const Spread& s, const KernelSpec& spec)
+  [[gnu::cold]] ConvTransposeLinesF32(const Spread& s, const KernelSpec& spec)
       : s_(s),
         gemm_(gemm_f32(spec.isa)),
         act_(spec.attrs<ConvTransposeAttrs>().act),

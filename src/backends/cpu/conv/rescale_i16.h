@@ -18,7 +18,8 @@ class RescaleI16 {
  public:
   /// For the first two inputs, the constant bias (input 2) and output 0 of a node with `channels` output channels.
   /// Returns nullopt where the rescaling is not in fixed point.
-  static std::optional<RescaleI16> make(const KernelSpec& spec, int64_t channels, const RescaleRule& rule);
+  [[gnu::cold]] static std::optional<RescaleI16> make(const KernelSpec& spec, int64_t channels,
+                                                      const RescaleRule& rule);
 
   /// y[i] of acc[i], the accumulators of n channels from `channel` on.
   template <class Acc>

@@ -38,8 +38,8 @@ class WinogradConvI8 {
                                 int64_t below, int64_t above);
 
   /// w_zeros: zero points of the output channels; bias: addends of their accumulators.
-  WinogradConvI8(const ConvShape& g, const std::vector<int32_t>& w_zeros, std::vector<int32_t> bias,
-                 const WinogradI8& transforms, const KernelSpec& spec);
+  [[gnu::cold]] WinogradConvI8(const ConvShape& g, const std::vector<int32_t>& w_zeros, std::vector<int32_t> bias,
+                               const WinogradI8& transforms, const KernelSpec& spec);
   int64_t scratch_bytes() const;
   int64_t stride() const { return gemm_.nr(); }
   /// Images x, of whose bytes the zero point is subtracted.

@@ -35,7 +35,8 @@ void split_strassen(const MatMulShape& s, const GemmF32& gemm, int64_t task, int
 /// k_, lda_ and workspaces count the words of the gemm.
 class MatMulF32 final : public Kernel {
  public:
-  MatMulF32(const MatMulShape& s, const GemmF32& gemm, const KernelSpec& spec, std::unique_ptr<StrassenF32> strassen)
+  [[gnu::cold]] MatMulF32(const MatMulShape& s, const GemmF32& gemm, const KernelSpec& spec,
+                          std::unique_ptr<StrassenF32> strassen)
       : s_(s),
         gemm_(gemm),
         attrs_(spec.attrs<MatMulAttrs>()),
