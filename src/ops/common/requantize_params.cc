@@ -2,40 +2,91 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "ops/common/requantizer.h"
 
 namespace smelt {
 namespace {
 
-/// The integers from 0 to `most` for k with which (k + 1/2) / factor, `step` being half of 1 / factor, is within `near`
-/// of an integer: those integers, in order.
-std::vector<int64_t> integers_near_ties(double step, double near, int64_t most, AnyBelow search) {
+/// Accumulators within [-most, most] rescaled are at risk where a multiplier that is some error of itself away from the
+/// factor may round to the other side than rescale_single(): next to a tie, (k + 1/2) / factor. They are the integers
+/// within `near` of (2k + 1) * `step`, k from 0 to `most`.
+struct Ties {
+  double step, near;
+
+  Ties(double factor, double error, int64_t most) {
+    constexpr double kFloat64 = 0x1p-50;  // of rescale_single() and of these computations
+    step = 0.5 / factor;
+    near = 2 * static_cast<double>(most + 1) * (error + kFloat64) * step;
+  }
+  bool few() const { return near >= 0 && near < 0.25; }
+  double fraction_of_step() const { return step - static_cast<double>(static_cast<int64_t>(step)); }
+};
+
+/// The accumulators at risk that are not negative, in order. nullopt: too many.
+std::optional<std::vector<int64_t>> accumulators_at_risk(const Ties& ties, int64_t most) {
+  if (!ties.few()) return std::nullopt;
   const auto fixed = [](double v) { return static_cast<uint64_t>(v * 0x1p64); };  // of [0, 1), modulo 1
-  const uint64_t part = fixed(step - static_cast<double>(static_cast<int64_t>(step))), margin = fixed(near);
-  // Most factors have none. The upper 32 bits of the k-th product are at most 2k + 1 too low.
-  const auto high = static_cast<uint32_t>(part >> 32);
-  const auto reach = static_cast<uint32_t>((margin >> 32) + 2 * static_cast<uint64_t>(most) + 3);
+  const uint64_t part = fixed(ties.fraction_of_step()), margin = fixed(ties.near);
   std::vector<int64_t> out;
-  if (!search(high + reach, 2 * high, most + 1, 2 * reach + 1)) return out;
   for (int64_t k = 0; k <= most; ++k)
     if (part * static_cast<uint64_t>(2 * k + 1) + margin <= 2 * margin)
-      out.push_back(std::llrint(static_cast<double>(2 * k + 1) * step));
+      out.push_back(std::llrint(static_cast<double>(2 * k + 1) * ties.step));
   return out;
 }
 
-/// The accumulators within [-most, most] rescaled for which a multiplier that is `error` of itself away from the factor
-/// may round to the other side than rescale_single(): those next to a tie, (k + 1/2) / factor. nullopt: too many.
-std::optional<std::vector<int64_t>> accumulators_at_risk(double factor, double error, int64_t most, AnyBelow search) {
-  constexpr double kFloat64 = 0x1p-50;  // of rescale_single() and of these computations
-  const double step = 0.5 / factor, near = 2 * static_cast<double>(most + 1) * (error + kFloat64) * step;
-  if (!(near < 0.25)) return std::nullopt;
-  return integers_near_ties(step, near, most, search);
+/// The ties of the nearest multiplier.
+Ties nearest_ties(double factor, FixedFactor fixed, int64_t most) {
+  const double exact = factor * static_cast<double>(int64_t{1} << (31 - fixed.shift));
+  return {factor, std::abs(fixed.multiplier - exact) / exact, most};
 }
+
+/// Most factors have no accumulators at risk with the nearest multiplier: this looks for others, up to
+/// Progressions::kCount of them, by the upper 32 bits of (2k + 1) * step.
+class RiskSearch {
+ public:
+  RiskSearch(int64_t most, LeastNumbers search) : most_(most), search_(search) {}
+  bool full() const { return count_ == Progressions::kCount; }
+  void add(size_t channel, double factor, FixedFactor fixed) {
+    const Ties ties = nearest_ties(factor, fixed, most_);
+    uint32_t first = 0, step = 0, limit = 1;
+    if (ties.few()) {
+      // The upper bits of the k-th product are at most 2k + 1 too low.
+      const auto upper = [](double v) { return static_cast<uint32_t>(static_cast<int64_t>(v * 0x1p32)); };
+      const uint32_t high = upper(ties.fraction_of_step());
+      const uint32_t reach = upper(ties.near) + 2 * static_cast<uint32_t>(most_) + 3;
+      first = high + reach;
+      step = 2 * high;
+      limit = 2 * reach + 1;
+    }
+    progressions_.first[count_] = first;
+    progressions_.step[count_] = step;
+    limits_[count_] = limit;
+    channels_[count_++] = channel;
+  }
+  /// each(channel) of those that may have some.
+  template <class Each>
+  void run(const Each& each) {
+    std::array<uint32_t, Progressions::kCount> least;
+    if (count_ > 0) search_(progressions_, most_ + 1, least);
+    for (size_t i = 0; i < count_; ++i)
+      if (least[i] < limits_[i]) each(channels_[i]);
+    count_ = 0;
+  }
+
+ private:
+  int64_t most_;
+  LeastNumbers search_;
+  Progressions progressions_;
+  std::array<uint32_t, Progressions::kCount> limits_;
+  std::array<size_t, Progressions::kCount> channels_;
+  size_t count_ = 0;
+};
 
 /// A multiplier near that of `fixed` with which fixed point, ties up, gives every result of rescale_single() within
 /// [-most, most]. nullopt: none is known.
-std::optional<int32_t> exact_multiplier(double factor, FixedFactor fixed, int64_t most, AnyBelow search) {
+std::optional<int32_t> exact_multiplier(double factor, FixedFactor fixed, int64_t most) {
   if (factor == 0) return 0;
   const int total = 31 - fixed.shift;
   const auto agrees = [&](int64_t multiplier, const std::optional<std::vector<int64_t>>& at_risk) {
@@ -46,11 +97,9 @@ std::optional<int32_t> exact_multiplier(double factor, FixedFactor fixed, int64_
            std::all_of(at_risk->begin(), at_risk->end(), [&](int64_t v) { return same(v) && same(-v); });
   };
   // The nearest multiplier mostly does, and few accumulators are at risk with it.
-  const double exact = factor * static_cast<double>(int64_t{1} << total);
-  const double error = std::abs(fixed.multiplier - exact) / exact;
-  if (agrees(fixed.multiplier, accumulators_at_risk(factor, error, most, search))) return fixed.multiplier;
+  if (agrees(fixed.multiplier, accumulators_at_risk(nearest_ties(factor, fixed, most), most))) return fixed.multiplier;
   // One more takes ties away from zero where the factor is a power of two.
-  const auto at_risk = accumulators_at_risk(factor, 2.5 * 0x1p-30, most, search);
+  const auto at_risk = accumulators_at_risk({factor, 2.5 * 0x1p-30, most}, most);
   for (const int64_t change : {1, -1, 2, -2})
     if (agrees(fixed.multiplier + change, at_risk)) return static_cast<int32_t>(fixed.multiplier + change);
   return std::nullopt;
@@ -58,21 +107,53 @@ std::optional<int32_t> exact_multiplier(double factor, FixedFactor fixed, int64_
 
 }  // namespace
 
-bool any_below(uint32_t first, uint32_t step, int64_t n, uint32_t limit) {
+void least_numbers(const Progressions& p, int64_t n, std::array<uint32_t, Progressions::kCount>& least) {
   // By vectors that every processor has; x86 compares signed numbers.
   using Lanes = int32_t __attribute__((vector_size(16)));
   using Words = uint32_t __attribute__((vector_size(16)));
+  constexpr size_t kLanes = 4;
+  const auto in = [](const uint32_t* from) {
+    Words v;
+    std::memcpy(&v, from, sizeof(v));
+    return v;
+  };
   constexpr uint32_t kLeast = 0x80000000u;
-  Words a = first + kLeast + Words{0, step, 2 * step, 3 * step}, b = a + 4 * step;
-  const Words stride = Words{} + 8 * step;
-  const Lanes bound = Lanes{} + static_cast<int32_t>(limit + kLeast);
-  Lanes below{};
-  for (int64_t i = 0; i < n; i += 8, a += stride, b += stride)
-    below |= (reinterpret_cast<Lanes>(a) < bound) | (reinterpret_cast<Lanes>(b) < bound);
-  return (below[0] | below[1] | below[2] | below[3]) != 0;
+  for (size_t i = 0; i < Progressions::kCount; i += 2 * kLanes) {
+    Words a = in(&p.first[i]) + kLeast, b = in(&p.first[i + kLanes]) + kLeast;
+    const Words step_a = in(&p.step[i]), step_b = in(&p.step[i + kLanes]);
+    Lanes least_a = Lanes{} + INT32_MAX, least_b = least_a;
+    for (int64_t k = 0; k < n; ++k, a += step_a, b += step_b) {
+      const auto of_a = reinterpret_cast<Lanes>(a), of_b = reinterpret_cast<Lanes>(b);
+      least_a = of_a < least_a ? of_a : least_a;
+      least_b = of_b < least_b ? of_b : least_b;
+    }
+    const Words out_a = reinterpret_cast<Words>(least_a) + kLeast, out_b = reinterpret_cast<Words>(least_b) + kLeast;
+    std::memcpy(&least[i], &out_a, sizeof(out_a));
+    std::memcpy(&least[i + kLanes], &out_b, sizeof(out_b));
+  }
 }
 
-void RequantizeParams::prepare(AnyBelow search) {
+bool RequantizeParams::make_exact(int64_t most, LeastNumbers search) {
+  const auto repeats = [&](size_t c) { return c > 0 && double_factors[c] == double_factors[c - 1]; };
+  RiskSearch at_risk(most, search);
+  bool exact = true;
+  const auto look_closer = [&](size_t c) {
+    const auto multiplier = exact_multiplier(double_factors[c], {multipliers[c], -shifts[c]}, most);
+    exact = exact && multiplier;
+    if (multiplier) multipliers[c] = *multiplier;
+  };
+  for (size_t c = 0; c < double_factors.size(); ++c) {
+    if (repeats(c)) continue;
+    if (at_risk.full()) at_risk.run(look_closer);
+    at_risk.add(c, double_factors[c], {multipliers[c], -shifts[c]});
+  }
+  at_risk.run(look_closer);
+  for (size_t c = 0; c < double_factors.size(); ++c)
+    if (repeats(c)) multipliers[c] = multipliers[c - 1];
+  return exact;
+}
+
+void RequantizeParams::prepare(LeastNumbers search) {
   steps = Steps::kAll;
   if (rounding == Rounding::kFloatHalfEven) {
     const float limit = static_cast<float>(1 << 29) / static_cast<float>(std::max<int64_t>(reach, 1));
@@ -86,15 +167,7 @@ void RequantizeParams::prepare(AnyBelow search) {
     return;
   if (rounding == Rounding::kDoubleHalfAway) {
     const int64_t most = std::max(std::abs(int64_t{low} - zero), std::abs(int64_t{high} - zero)) + 1;
-    for (size_t c = 0; c < double_factors.size(); ++c) {
-      if (c > 0 && double_factors[c] == double_factors[c - 1]) {
-        multipliers[c] = multipliers[c - 1];
-        continue;
-      }
-      const auto multiplier = exact_multiplier(double_factors[c], {multipliers[c], -shifts[c]}, most, search);
-      if (!multiplier) return;
-      multipliers[c] = *multiplier;
-    }
+    if (!make_exact(most, search)) return;
   }
   steps = low >= zero && rounding == Rounding::kFixedDouble ? Steps::kPositive : Steps::kSmall;
   offsets.resize(shifts.size());
@@ -120,7 +193,7 @@ int64_t largest_accumulator(const ValueType& w, int64_t channels, const std::vec
 }  // namespace
 
 std::optional<RequantizeParams> RequantizeParams::make(const NodeSpec& spec, int64_t channels, const RescaleRule& rule,
-                                                       AnyBelow search) {
+                                                       LeastNumbers search) {
   const DType out = spec.outputs[0].dtype;
   if (out != DType::kI8 && out != DType::kU8) return std::nullopt;
   const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;

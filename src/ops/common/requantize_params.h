@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -9,10 +11,14 @@
 
 namespace smelt {
 
-/// True if one of the numbers first + i * step modulo 2^32, i from 0 up to n rounded up to some whole vectors, is below
-/// `limit`. Back-ends have faster ones than any_below().
-using AnyBelow = bool (*)(uint32_t first, uint32_t step, int64_t n, uint32_t limit);
-bool any_below(uint32_t first, uint32_t step, int64_t n, uint32_t limit);
+/// Arithmetic progressions modulo 2^32.
+struct Progressions {
+  static constexpr size_t kCount = 64;
+  alignas(64) std::array<uint32_t, kCount> first{}, step{};
+};
+/// Of every progression the least of its first n numbers. Back-ends have faster ones than least_numbers().
+using LeastNumbers = void (*)(const Progressions&, int64_t n, std::array<uint32_t, Progressions::kCount>& least);
+void least_numbers(const Progressions& p, int64_t n, std::array<uint32_t, Progressions::kCount>& least);
 
 /// The requantization of a back-end's kernel as plain arrays: int32 accumulators become 8-bit quantized integers,
 /// channel by channel, as clamp(rescale(accumulator + bias) + zero, low, high). It covers the common case alone and
@@ -41,12 +47,16 @@ struct RequantizeParams {
 
   /// Sets `steps` and `offsets` from the other fields. kDoubleHalfAway: `multipliers`, too, to such that fixed point
   /// gives the results of float64; where there are none, `steps` is kAll.
-  void prepare(AnyBelow search = any_below);
+  void prepare(LeastNumbers search = least_numbers);
 
   /// Parameters of a Conv or MatMul node of quantized operands with `channels` output channels. nullopt: the output is
   /// not 8-bit, or the rescaling is not of this form; the reference kernel then runs the node.
   static std::optional<RequantizeParams> make(const NodeSpec& spec, int64_t channels, const RescaleRule& rule,
-                                              AnyBelow search = any_below);
+                                              LeastNumbers search = least_numbers);
+
+ private:
+  /// Sets `multipliers` for accumulators within [-most, most] rescaled. False if there are none that agree.
+  bool make_exact(int64_t most, LeastNumbers search);
 };
 
 }  // namespace smelt

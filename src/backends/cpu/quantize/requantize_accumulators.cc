@@ -284,23 +284,24 @@ RequantizeAccumulators choose(const RequantizeParams& r) {
   return choose_steps<Rounding::kFloatHalfEven>(r);
 }
 
-bool any_below(uint32_t first, uint32_t step, int64_t n, uint32_t limit) {
-  const hn::ScalableTag<uint32_t> d;
-  const auto lanes = static_cast<uint32_t>(hn::Lanes(d));
-  // The vectors of x86 compare signed numbers.
-  const auto as_signed = [&](hn::Vec<decltype(d)> v) HWY_ATTR { return hn::BitCast(DI(), v); };
-  constexpr uint32_t kLeast = 0x80000000u;
-  auto a = hn::Add(hn::Mul(hn::Iota(d, 0), hn::Set(d, step)), hn::Set(d, first + kLeast));
-  auto b = hn::Add(a, hn::Set(d, lanes * step));
-  const auto stride = hn::Set(d, 2 * lanes * step);
-  const VI bound = as_signed(hn::Set(d, limit + kLeast));
-  auto near = hn::FirstN(DI(), 0);
-  for (int64_t i = 0; i < n; i += 2 * lanes) {
-    near = hn::Or(near, hn::Or(hn::Lt(as_signed(a), bound), hn::Lt(as_signed(b), bound)));
-    a = hn::Add(a, stride);
-    b = hn::Add(b, stride);
+void least_numbers(const Progressions& p, int64_t n, std::array<uint32_t, Progressions::kCount>& least) {
+  const hn::CappedTag<uint32_t, Progressions::kCount / 4> d;
+  const size_t lanes = hn::Lanes(d);
+  for (size_t i = 0; i < Progressions::kCount; i += 4 * lanes) {
+    auto a0 = hn::LoadU(d, &p.first[i]), a1 = hn::LoadU(d, &p.first[i + lanes]),
+         a2 = hn::LoadU(d, &p.first[i + 2 * lanes]), a3 = hn::LoadU(d, &p.first[i + 3 * lanes]);
+    const auto s0 = hn::LoadU(d, &p.step[i]), s1 = hn::LoadU(d, &p.step[i + lanes]),
+               s2 = hn::LoadU(d, &p.step[i + 2 * lanes]), s3 = hn::LoadU(d, &p.step[i + 3 * lanes]);
+    auto m0 = hn::Set(d, ~0u), m1 = m0, m2 = m0, m3 = m0;
+    for (int64_t k = 0; k < n; ++k) {
+      m0 = hn::Min(m0, a0), m1 = hn::Min(m1, a1), m2 = hn::Min(m2, a2), m3 = hn::Min(m3, a3);
+      a0 = hn::Add(a0, s0), a1 = hn::Add(a1, s1), a2 = hn::Add(a2, s2), a3 = hn::Add(a3, s3);
+    }
+    hn::StoreU(m0, d, &least[i]);
+    hn::StoreU(m1, d, &least[i + lanes]);
+    hn::StoreU(m2, d, &least[i + 2 * lanes]);
+    hn::StoreU(m3, d, &least[i + 3 * lanes]);
   }
-  return !hn::AllFalse(DI(), near);
 }
 
 }  // namespace smelt::HWY_NAMESPACE
@@ -309,10 +310,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace smelt {
 
-AnyBelow any_below_for(Isa isa) { return SMELT_FOR_LEVEL(isa, any_below); }
+LeastNumbers least_numbers_for(Isa isa) { return SMELT_FOR_LEVEL(isa, least_numbers); }
 
 std::optional<RequantizeParams> requantize_params(const KernelSpec& spec, int64_t channels, const RescaleRule& rule) {
-  auto made = RequantizeParams::make(spec, channels, rule, any_below_for(spec.isa));
+  auto made = RequantizeParams::make(spec, channels, rule, least_numbers_for(spec.isa));
   if (made && made->steps != RequantizeParams::Steps::kAll) made->double_factors = {};
   return made;
 }

@@ -12,8 +12,8 @@ namespace smelt {
 /// to 64 bytes behind the last sum must be readable.
 using RequantizeAccumulators = void (*)(const RequantizeParams& r, const int32_t* acc, int64_t stride, int64_t rows,
                                         int64_t n, int64_t channel, uint8_t* out, int64_t out_stride);
-/// any_below() by the vectors of a level.
-AnyBelow any_below_for(Isa isa);
+/// least_numbers() by the vectors of a level.
+LeastNumbers least_numbers_for(Isa isa);
 /// RequantizeParams::make() by the vectors of the level, without what requantize_accumulators() does not use.
 std::optional<RequantizeParams> requantize_params(const KernelSpec& spec, int64_t channels, const RescaleRule& rule);
 

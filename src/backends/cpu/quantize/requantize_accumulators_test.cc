@@ -1,8 +1,9 @@
 #include "backends/cpu/quantize/requantize_accumulators.h"
 
 #include <gtest/gtest.h>
-#include <algorithm>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -105,21 +106,25 @@ TEST(RequantizeParams, SmallSums) {
       for (bool rectified : {false, true}) check_every_level(bits, rectified, 0, spread);
 }
 
-TEST(RequantizeParams, EveryLevelFindsWhatIsBelowALimit) {
+TEST(RequantizeParams, EveryLevelFindsTheLeastNumbers) {
   std::mt19937 gen(3);
-  int found = 0;
-  for (int i = 0; i < 2000; ++i) {
-    const uint32_t first = gen(), step = gen(), limit = gen() >> (i % 20);
-    const int64_t n = i % 300;
-    const bool any = any_below(first, step, n, limit);
-    found += any ? 1 : 0;
+  for (const int64_t n : {0, 1, 2, 129, 300}) {
+    Progressions p;
+    std::array<uint32_t, Progressions::kCount> expected, least;
+    for (size_t i = 0; i < Progressions::kCount; ++i) {
+      p.first[i] = gen();
+      p.step[i] = gen();
+      expected[i] = UINT32_MAX;
+      for (int64_t k = 0; k < n; ++k)
+        expected[i] = std::min(expected[i], p.first[i] + static_cast<uint32_t>(k) * p.step[i]);
+    }
+    least_numbers(p, n, least);
+    EXPECT_EQ(least, expected) << n;
     for (const Isa isa : test::tested_isas()) {
-      const bool with_more = any_below(first, step, n + 64, limit), got = any_below_for(isa)(first, step, n, limit);
-      EXPECT_TRUE(any ? got : !got || with_more) << to_string(isa);
+      least_numbers_for(isa)(p, n, least);
+      EXPECT_EQ(least, expected) << n << ' ' << to_string(isa);
     }
   }
-  EXPECT_GT(found, 500);
-  EXPECT_LT(found, 1500);
 }
 
 TEST(RequantizeParams, FactorsAboveOne) {
