@@ -17,6 +17,7 @@
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "backends/cpu/elementwise/byte_blocks-inl.h"
+#include "backends/cpu/quantize/requantize_accumulators.h"
 #include "ops/elementwise/binary_fixed.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
@@ -183,7 +184,9 @@ class BinaryFixed final : public Kernel {
     const auto row_by = [&](const FixedNode& node) {
       return [&](const uint8_t* u, const uint8_t* v, int64_t n, uint8_t* y) { rows_(node, u, 1, v, 1, y, n); };
     };
-    if (same_of_every_pair(row_by(node_), row_by(certain))) node_ = certain;
+    const uint8_t flip = spec.outputs[0].dtype == DType::kI8 ? 128 : 0;
+    if (same_of_every_pair(*node_.near.blocks, least_numbers_for(spec.isa), flip, row_by(node_), row_by(certain)))
+      node_ = certain;
   }
   Status run(KernelContext& ctx) const override {
     loops_.each_row(ctx, bytes_, bytes_, [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {

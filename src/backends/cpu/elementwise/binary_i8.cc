@@ -17,6 +17,7 @@
 #include "backends/cpu/core/vectors-inl.h"
 #include "backends/cpu/elementwise/byte_blocks-inl.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
+#include "backends/cpu/quantize/requantize_accumulators.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/elementwise/elementwise.h"
 #include "tensor/quant_params.h"
@@ -216,7 +217,8 @@ class BinaryI8 final : public Kernel {
     const auto row_by = [&](const BinaryI8Rule& r) {
       return [&](const uint8_t* u, const uint8_t* v, int64_t n, uint8_t* y) { row_(r, u, 1, v, 1, y, n); };
     };
-    if (same_of_every_pair(row_by(rule_), row_by(certain))) rule_ = certain;
+    if (same_of_every_pair(*rule_.blocks, least_numbers_for(spec.isa), rule_.flip_a, row_by(rule_), row_by(certain)))
+      rule_ = certain;
   }
   Status run(KernelContext& ctx) const override {
     loops_.each_row(ctx, 1, 1, [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {

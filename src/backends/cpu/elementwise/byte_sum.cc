@@ -1,6 +1,7 @@
 #include "backends/cpu/elementwise/byte_sum.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 
@@ -60,6 +61,29 @@ std::optional<ByteSum> ByteSum::near(double a, double b, double c, double error)
 
 std::optional<ByteSum> ByteSum::nearest(double a, double b, double c) {
   return fits(a, b, c) ? with_margin(a, b, c, shift_for(larger(a, b)), 0) : std::nullopt;
+}
+
+std::vector<uint8_t> lines_with_guesses(const ByteSum& sum, LeastNumbers search) {
+  // t is the floor of a * u + b * v + c without their low 15 bits. A guess is where t modulo 2^shift is below the
+  // lowest bit of `doubtful`: what is summed, moved up to the top of 32 bits, is below it moved likewise.
+  constexpr int64_t kUnit = int64_t{1} << ByteSum::kLowBits;
+  const int up = 32 - ByteSum::kLowBits - sum.shift;
+  const auto whole = [up](int64_t high, int64_t low) { return static_cast<uint32_t>(high * kUnit + low) << up; };
+  const auto first = [](int32_t pair) { return int64_t{static_cast<int16_t>(pair)}; };
+  const uint32_t a = whole(first(sum.high), first(sum.low)), b = whole(sum.high >> 16, sum.low >> 16),
+                 c = whole(sum.high_constant, sum.low_constant);
+  const uint32_t limit = static_cast<uint32_t>(sum.doubtful & -sum.doubtful) << (ByteSum::kLowBits + up);
+  std::vector<uint8_t> lines;
+  Progressions of_line;
+  of_line.step.fill(b);
+  std::array<uint32_t, Progressions::kCount> least;
+  for (uint32_t line = 0; line < 256; line += Progressions::kCount) {
+    for (uint32_t i = 0; i < Progressions::kCount; ++i) of_line.first[i] = c + (line + i) * a;
+    search(of_line, 256, least);
+    for (uint32_t i = 0; i < Progressions::kCount; ++i)
+      if (least[i] < limit) lines.push_back(static_cast<uint8_t>(line + i));
+  }
+  return lines;
 }
 
 }  // namespace smelt

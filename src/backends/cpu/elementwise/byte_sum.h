@@ -3,6 +3,9 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <vector>
+
+#include "ops/common/requantize_params.h"
 
 namespace smelt {
 
@@ -25,18 +28,22 @@ struct ByteSum {
   static std::optional<ByteSum> nearest(double a, double b, double c);
 };
 
-/// True if both functions make the same bytes of every pair: row(u, v, n, y) of n bytes each.
+/// The values of u with which a v may make `sum`, one with guesses, a guess; others are not left out for certain.
+/// search: least_numbers() or a faster one.
+std::vector<uint8_t> lines_with_guesses(const ByteSum& sum, LeastNumbers search);
+
+/// True if nearest() makes the bytes of near(), of the same a, b and c, of every pair: row(u, v, n, y) of n bytes each
+/// by near() and other() by nearest(), where u ^ flip counts as u. Both are equal where near() does not guess.
 template <class Row, class OtherRow>
-bool same_of_every_pair(const Row& row, const OtherRow& other) {
-  constexpr int64_t kLine = 256, kLines = 8, kBytes = kLine * kLines;
-  uint8_t u[kBytes], v[kBytes], y[kBytes], z[kBytes];
-  for (int64_t i = 0; i < kBytes; ++i) v[i] = static_cast<uint8_t>(i);
-  for (int64_t line = 0; line < kLine; ++line) {
-    std::memset(u + line % kLines * kLine, static_cast<int>(line), kLine);
-    if (line % kLines + 1 < kLines) continue;
-    row(u, v, kBytes, y);
-    other(u, v, kBytes, z);
-    if (std::memcmp(y, z, kBytes) != 0) return false;
+bool same_of_every_pair(const ByteSum& near, LeastNumbers search, uint8_t flip, const Row& row, const OtherRow& other) {
+  constexpr int64_t kLine = 256;
+  uint8_t u[kLine], v[kLine], y[kLine], z[kLine];
+  for (int64_t i = 0; i < kLine; ++i) v[i] = static_cast<uint8_t>(i);
+  for (const uint8_t line : lines_with_guesses(near, search)) {
+    std::memset(u, line ^ flip, kLine);
+    row(u, v, kLine, y);
+    other(u, v, kLine, z);
+    if (std::memcmp(y, z, kLine) != 0) return false;
   }
   return true;
 }

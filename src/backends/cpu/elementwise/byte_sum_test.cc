@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <random>
+#include <vector>
 
 #include "base/cat.h"
 #include "ops/elementwise/elementwise.h"
@@ -68,6 +69,51 @@ TEST(ByteSum, NearGuessesWhereTheErrorMatters) {
   EXPECT_FALSE(ByteSum::near(1, 1, 1e7, 1e-5));
   EXPECT_FALSE(ByteSum::near(1, 1, 0, 0.1));
   EXPECT_FALSE(ByteSum::near(std::nan(""), 1, 0, 1e-5));
+}
+
+TEST(ByteSum, LinesWithGuessesAreThoseOfEveryPair) {
+  std::mt19937 random(3);
+  const auto number = [&](double most) { return std::uniform_real_distribution<double>(-most, most)(random); };
+  for (int i = 0; i < 300; ++i) {
+    const double most = i % 3 == 0 ? 127 : i % 3 == 1 ? 2 : 0.1;
+    const double a = i % 10 == 0 ? 0.5 : number(most), b = number(most), c = number(300);
+    const auto s = ByteSum::near(a, b, c, std::ldexp(1.0, -8 - i % 16));
+    if (!s) continue;
+    std::vector<uint8_t> expected;
+    for (int32_t u = 0; u < 256; ++u) {
+      bool guess = false;
+      for (int32_t v = 0; v < 256; ++v) guess |= (before_shift(*s, u, v) & s->doubtful) == 0;
+      if (guess) expected.push_back(static_cast<uint8_t>(u));
+    }
+    EXPECT_EQ(lines_with_guesses(*s, least_numbers), expected) << a << ' ' << b << ' ' << c;
+    // Without guesses both rules are the same: the floors differ by the margin alone.
+    const auto nearest = ByteSum::nearest(a, b, c);
+    ASSERT_TRUE(nearest);
+    for (int32_t u = 0; u < 256; u += 5)
+      for (int32_t v = 0; v < 256; ++v) {
+        const int32_t t = before_shift(*s, u, v);
+        ASSERT_TRUE((t & s->doubtful) == 0 || t >> s->shift == before_shift(*nearest, u, v) >> nearest->shift);
+      }
+  }
+}
+
+TEST(ByteSum, SameOfEveryPairLooksAtGuesses) {
+  const auto near = ByteSum::near(0x1p-10, 1, 0.5 - 77 * 0x1p-10, 0);
+  ASSERT_TRUE(near);
+  ASSERT_EQ(lines_with_guesses(*near, least_numbers), std::vector<uint8_t>{77});
+  const auto row = [](int line) {  // other bytes in one line, if any
+    return [=](const uint8_t* u, const uint8_t* v, int64_t n, uint8_t* y) {
+      for (int64_t i = 0; i < n; ++i) y[i] = static_cast<uint8_t>(v[i] + (u[i] == line && v[i] == 200));
+    };
+  };
+  const auto same = [&](uint8_t flip, int line) {
+    return same_of_every_pair(*near, least_numbers, flip, row(-1), row(line));
+  };
+  EXPECT_FALSE(same(0, 77));
+  EXPECT_FALSE(same(128, 77 ^ 128));
+  EXPECT_TRUE(same(0, 77 ^ 128));
+  EXPECT_TRUE(same(128, 77));
+  EXPECT_TRUE(same(0, 78));
 }
 
 /// The first byte of a pair counts lines of 256, the second one within a line; the last bytes fill no block.
