@@ -17,6 +17,7 @@
 #include "backends/cpu/quantize/dynamic_quant.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/common/run_reference.h"
+#include "ops/elementwise/elementwise.h"
 #include "tensor/quant_params.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -105,6 +106,16 @@ Tensor all_values(const ValueType& type, const Shape& shape) {
 
 }  // namespace
 
+TableKey::TableKey(const Node& node, const ValueType& y) : op(node.op), types{y} {
+  if (op == Op::kUnary) {
+    const auto& a = static_cast<const UnaryAttrs&>(*node.attrs);
+    const auto bits = [](double v) { return std::bit_cast<uint64_t>(v); };
+    function = {static_cast<uint64_t>(a.fn), bits(a.a), bits(a.b), bits(a.c), static_cast<uint64_t>(a.rounding)};
+  } else {
+    attrs = node.attrs.get();
+  }
+}
+
 Packed fill_lookup_table(const KernelSpec& spec, size_t inputs) {
   std::vector<Datum> in;
   in.emplace_back(all_values(spec.inputs[0], inputs == 2 ? Shape{256, 1} : Shape{256}));
@@ -123,7 +134,7 @@ namespace {
 
 /// A table that is kept with the packed weights. It must not be read before the kernel runs: a dry cache fills nothing.
 Packed cached_table(const KernelSpec& spec, size_t inputs) {
-  TableKey key{spec.node.op, spec.node.attrs.get(), {spec.outputs[0]}, {}};
+  TableKey key(spec.node, spec.outputs[0]);
   for (size_t i = 0; i < inputs; ++i) key.types.emplace_back(spec.inputs[i]);
   for (size_t i = inputs; i < spec.inputs.size(); ++i)
     key.constants.push_back(spec.has(i) ? spec.constant(i)->raw() : nullptr);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <bit>
 #include <compare>
 #include <cstdint>
@@ -33,9 +34,13 @@ struct TypeKey {
 /// What a table of a node's results depends on.
 struct TableKey {
   Op op;
-  const void* attrs;
+  const void* attrs = nullptr;         ///< null: Unary, whose nodes of equal `function` share a table
+  std::array<uint64_t, 5> function{};  ///< of Unary: the fields of its attributes
   std::vector<TypeKey> types;          ///< of the result and the operands that the table covers
   std::vector<const void*> constants;  ///< the other operands
+
+  /// The result is of type `y`.
+  TableKey(const Node& node, const ValueType& y);
   auto operator<=>(const TableKey&) const = default;
 };
 

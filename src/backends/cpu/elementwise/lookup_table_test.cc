@@ -1,3 +1,9 @@
+#include "backends/cpu/elementwise/lookup_table.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
 #include "base/cat.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/shape/shape.h"
@@ -34,6 +40,28 @@ TEST(LookupTable, Unary) {
       c.outputs[0].quant = per_tensor(0.01f, dtype == DType::kI8 ? -100 : 17);
       check_on_cpu(c, "unary_lookup_table");
     }
+}
+
+TEST(LookupTable, KeysAreEqualWhereTablesAre) {
+  const ValueType y = ValueType::tensor(DType::kI8, {}, per_tensor(0.01f, 3));
+  const auto key = [&](Op op, AttrsPtr attrs) {
+    Node node;
+    node.op = op;
+    node.attrs = std::move(attrs);
+    return TableKey(node, y);
+  };
+  const auto unary = [&](Unary fn, double a, Rounding rounding = Rounding::kFloatHalfEven) {
+    UnaryAttrs attrs(fn, a);
+    attrs.rounding = rounding;
+    return key(Op::kUnary, make_attrs<UnaryAttrs>(attrs));
+  };
+  EXPECT_EQ(unary(Unary::kElu, 1), unary(Unary::kElu, 1));
+  EXPECT_NE(unary(Unary::kElu, 1), unary(Unary::kElu, 0.5));
+  EXPECT_NE(unary(Unary::kElu, 1), unary(Unary::kLeakyRelu, 1));
+  EXPECT_NE(unary(Unary::kElu, 1), unary(Unary::kElu, 1, Rounding::kFixedDouble));
+  EXPECT_NE(key(Op::kBinary, make_attrs<BinaryAttrs>()), key(Op::kUnary, make_attrs<UnaryAttrs>()));
+  const auto shared = make_attrs<BinaryAttrs>(Binary::kMax);
+  EXPECT_EQ(key(Op::kBinary, shared), key(Op::kBinary, shared));
 }
 
 TEST(LookupTable, Binary) {
