@@ -7,17 +7,30 @@
 
 namespace smelt {
 
+namespace {
+/// std::round() without a call.
+float round_away(float v) {
+  if (!(std::fabs(v) < 0x1p23f)) return v;
+  const auto whole = static_cast<float>(static_cast<int32_t>(v));
+  const float rest = v - whole;
+  return whole + static_cast<float>((rest >= 0.5f) - (rest <= -0.5f));
+}
+}  // namespace
+
 std::array<uint8_t, 256> byte_table(DType dtype, float in_scale, int32_t in_zero, float out_scale, int32_t out_zero,
                                     const std::function<float(float)>& f) {
   std::array<uint8_t, 256> table{};
   const float inverse = 1 / out_scale;
   const auto lo = static_cast<int32_t>(int_min(dtype)), hi = static_cast<int32_t>(int_max(dtype));
-  for (int32_t v = lo; v <= hi; ++v) {
-    const float scaled = std::round(f(in_scale * static_cast<float>(v - in_zero)) * inverse);
-    const double rounded = static_cast<double>(scaled + static_cast<float>(out_zero));
-    const double clamped =
-        rounded != rounded ? 0 : std::clamp(rounded, static_cast<double>(lo), static_cast<double>(hi));
-    table[static_cast<uint8_t>(v)] = static_cast<uint8_t>(static_cast<int32_t>(clamped));
+  std::array<float, 256> results;
+  for (int32_t v = lo; v <= hi; ++v)
+    results[static_cast<size_t>(v - lo)] = f(in_scale * static_cast<float>(v - in_zero)) * inverse;
+  const auto least = static_cast<double>(lo), most = static_cast<double>(hi);
+  for (size_t i = 0; i < table.size(); ++i) {
+    const auto rounded = static_cast<double>(round_away(results[i]) + static_cast<float>(out_zero));
+    const double above = rounded < least ? least : rounded, clamped = above > most ? most : above;
+    table[static_cast<uint8_t>(static_cast<int32_t>(i) + lo)] =
+        static_cast<uint8_t>(clamped != clamped ? 0 : static_cast<int32_t>(clamped));
   }
   return table;
 }
