@@ -26,9 +26,10 @@ size_t lowest_gap(const ArenaItem& item, const std::vector<Placed>& placed) {
   const int first = item.first, last = item.last;
   size_t at = 0;
   for (const Placed& p : placed) {
-    if (first > p.last || p.first > last) continue;
-    if (at + bytes <= p.offset) break;
-    at = std::max(at, p.end);
+    if (at + bytes <= p.offset) break;  // so are those behind
+    // Without a branch: no processor foretells who lives when.
+    const size_t meet = static_cast<size_t>(first <= p.last) & static_cast<size_t>(p.first <= last);
+    at = std::max(at, p.end & (0 - meet));
   }
   return at;
 }
@@ -54,7 +55,7 @@ size_t place(std::vector<ArenaItem>& items, const std::vector<size_t>& order, bo
 /// Places what stuck out earlier, again and again, as long as the effort lasts. `total` is what placing in `order`
 /// gave.
 size_t improve(std::vector<ArenaItem>& items, std::vector<size_t> order, size_t total) {
-  constexpr size_t kEffort = size_t{1} << 21;
+  constexpr size_t kEffort = size_t{1} << 19;
   const size_t least = arena_lower_bound(items);
   std::vector<ArenaItem> trial = items;
   for (size_t rounds = std::min<size_t>(kEffort / (items.size() * items.size() + 1), 64); rounds > 0 && total > least;
