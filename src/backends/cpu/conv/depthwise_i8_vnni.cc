@@ -1,8 +1,13 @@
 #include "backends/cpu/conv/depthwise_i8_vnni.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <iterator>
 #include <vector>
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/line_buffer.h"
@@ -32,6 +37,70 @@ struct VnniKey {
   bool x_signed;
   auto operator<=>(const VnniKey&) const = default;
 };
+
+/// Channels of the convolution that a block has, in order; -1: none.
+using ChannelsOfBlock = std::array<int64_t, DepthwiseRow::kBlock>;
+
+/// The weights of a block's channels, tap by tap.
+class TapsOfBlock {
+ public:
+  TapsOfBlock(const uint8_t* filter, const ConvShape& g, const ChannelsOfBlock& channels)
+      : filter_(filter), g_(g), channels_(channels), in_order_(g.filter_o == 1 && channels[0] >= 0) {
+    for (size_t i = 1; in_order_ && i < channels.size(); ++i)
+      in_order_ = channels[i] == channels[0] + static_cast<int64_t>(i);
+  }
+  /// Those of one tap, in the filter or in `memory`; zeros where there is no tap or no channel.
+  const uint8_t* tap(int64_t t, uint8_t* memory) const {
+    const uint8_t* from = filter_ + t * g_.filter_s;
+    if (t < g_.taps() && in_order_) return from + channels_[0];
+    for (size_t i = 0; i < channels_.size(); ++i)
+      memory[i] = t < g_.taps() && channels_[i] >= 0 ? from[channels_[i] * g_.filter_o] : 0;
+    return memory;
+  }
+
+ private:
+  const uint8_t* filter_;
+  const ConvShape& g_;
+  ChannelsOfBlock channels_;
+  bool in_order_;
+};
+
+/// Sums of the weights of up to kMaxTaps taps, which fit int16.
+class TapSums {
+ public:
+  explicit TapSums(bool is_signed) : is_signed_(is_signed) {}
+  void add(const uint8_t* bytes) {
+    const __m128i zero = _mm_setzero_si128();
+    for (size_t i = 0; i < std::size(sums_); i += 2) {
+      const __m128i w = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + i * 8));
+      const __m128i high = is_signed_ ? _mm_cmpgt_epi8(zero, w) : zero;
+      sums_[i] = _mm_add_epi16(sums_[i], _mm_unpacklo_epi8(w, high));
+      sums_[i + 1] = _mm_add_epi16(sums_[i + 1], _mm_unpackhi_epi8(w, high));
+    }
+  }
+  int32_t of(int64_t channel) const {
+    int16_t sum;
+    std::memcpy(&sum, reinterpret_cast<const char*>(sums_) + channel * 2, sizeof(sum));
+    return sum;
+  }
+
+ private:
+  __m128i sums_[DepthwiseRow::kBlock / 8] = {};
+  bool is_signed_;
+};
+
+/// Four taps of a block's channels, those of a channel side by side, in the order of DepthwiseRow::channel().
+void interleave_taps(const uint8_t* const (&taps)[4], uint8_t* to) {
+  for (int64_t c = 0; c < DepthwiseRow::kBlock; c += 16) {
+    const auto in = [&](int i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(taps[i] + c)); };
+    const __m128i low01 = _mm_unpacklo_epi8(in(0), in(1)), high01 = _mm_unpackhi_epi8(in(0), in(1));
+    const __m128i low23 = _mm_unpacklo_epi8(in(2), in(3)), high23 = _mm_unpackhi_epi8(in(2), in(3));
+    const __m128i of_vector[] = {_mm_unpacklo_epi16(low01, low23), _mm_unpackhi_epi16(low01, low23),
+                                 _mm_unpacklo_epi16(high01, high23), _mm_unpackhi_epi16(high01, high23)};
+    for (int64_t v = 0; v < DepthwiseRow::kVectors; ++v)
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + v * DepthwiseRow::kVectorBytes + c), of_vector[v]);
+  }
+}
 
 /// 8-bit depthwise convolution, one filter a channel, from padded rows straight to quantized bytes. Channels-first
 /// images are turned around before and after.
@@ -110,7 +179,13 @@ class DepthwiseVnni final : public Kernel {
     const int64_t first =
         std::max<int64_t>(0, std::min(block * DepthwiseRow::kBlock, row_.channels - DepthwiseRow::kBlock));
     const int64_t c = first + DepthwiseRow::channel(vector, lane);
-    return c < row_.channels ? c % g_.groups : -1;
+    return c >= row_.channels ? -1 : c < g_.groups ? c : c % g_.groups;
+  }
+  ChannelsOfBlock channels_of(int64_t block) const {
+    ChannelsOfBlock channels{};
+    channels.fill(-1);
+    each_lane(block, [&](int64_t v, int64_t lane, int64_t c) { channels[DepthwiseRow::channel(v, lane)] = c; });
+    return channels;
   }
   /// Calls f(vector of all vectors, lane, channel) for the lanes of a block that have one.
   template <class F>
@@ -125,25 +200,22 @@ class DepthwiseVnni final : public Kernel {
     const auto zero = static_cast<uint32_t>(q_.x_signed ? q_.x_zero + 128 : q_.x_zero);
     for (int64_t b = 0; b < blocks(); ++b) {
       auto* addends = reinterpret_cast<uint32_t*>(packed->data<char>() + b * bytes);
-      auto* weights = reinterpret_cast<int8_t*>(addends + 64);
-      int64_t lanes[64], channels[64], used = 0;
-      each_lane(b, [&](int64_t v, int64_t lane, int64_t c) {
-        lanes[used] = v * 16 + lane;
-        channels[used++] = c;
-      });
-      uint32_t sums[64] = {};
-      for (int64_t t = 0; t < g_.taps(); ++t) {
-        const uint8_t* from = filter + t * g_.filter_s;
-        int8_t* to = weights + t / 4 * 256 + t % 4;
-        for (int64_t i = 0; i < used; ++i) {
-          const uint8_t byte = from[channels[i] * g_.filter_o];
-          const int32_t w = q_.w_signed ? static_cast<int8_t>(byte) : byte;  // no weight has a zero point
-          sums[i] += static_cast<uint32_t>(w);
-          to[lanes[i] * 4] = static_cast<int8_t>(w);
+      auto* weights = reinterpret_cast<uint8_t*>(addends + DepthwiseRow::kBlock);
+      const TapsOfBlock taps(filter, g_, channels_of(b));
+      TapSums sums(q_.w_signed);
+      for (int64_t t = 0; t < g_.taps(); t += 4, weights += 4 * DepthwiseRow::kBlock) {
+        alignas(64) uint8_t memory[4][DepthwiseRow::kBlock];
+        const uint8_t* four[4];
+        for (int64_t i = 0; i < 4; ++i) {
+          four[i] = taps.tap(t + i, memory[i]);
+          sums.add(four[i]);
         }
+        interleave_taps(four, weights);
       }
-      for (int64_t i = 0; i < used; ++i)
-        addends[lanes[i]] = static_cast<uint32_t>(bias[static_cast<size_t>(channels[i])]) - sums[i] * zero;
+      each_lane(b, [&](int64_t v, int64_t lane, int64_t c) {
+        const auto sum = static_cast<uint32_t>(sums.of(DepthwiseRow::channel(v, lane)));
+        addends[v * 16 + lane] = static_cast<uint32_t>(bias[static_cast<size_t>(c)]) - sum * zero;
+      });
     }
     return packed;
   }
