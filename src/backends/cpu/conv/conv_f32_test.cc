@@ -81,6 +81,17 @@ TEST(ConvF32, ChannelsLast) {
     check_on_cpu(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_nhwc_f32", kLongSums);
 }
 
+// Products by halves: an odd number of panels, several images, rows that meet in the same lines of a cache, few rows of
+// many filters, which threads share.
+TEST(ConvStrassenF32, ManyPixels) {
+  if (!machine_has(Isa::kAvx2)) GTEST_SKIP() << "this machine has no AVX2";
+  for (const ConvRow& r :
+       {ConvRow{1, 260, 13, 14, 530, 1, 1, 1, 1, 0, 1, ActKind::kRelu}, ConvRow{3, 256, 9, 11, 512, 1, 1, 1, 1, 0, 1},
+        ConvRow{1, 1024, 12, 15, 520, 1, 1, 1, 1, 0, 1, ActKind::kTanh},
+        ConvRow{1, 512, 10, 9, 2056, 1, 1, 1, 1, 0, 1, ActKind::kNone, false}})
+    check_on_cpu(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_nhwc_strassen_f32", kLongSums);
+}
+
 // Groups of few filters: several blocks of groups, bands of lines, phases of strides, dilations, parts of vectors.
 TEST(ConvF32, GroupsOfFewFilters) {
   for (const ConvRow& r : {ConvRow{1, 48, 14, 13, 48, 3, 3, 1, 1, 1, 6, ActKind::kRelu},

@@ -9,6 +9,7 @@
 #include "backends/cpu/conv/row_stage.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
+#include "backends/cpu/gemm/strassen_f32.h"
 
 namespace smelt {
 namespace {
@@ -207,6 +208,17 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
     image_in_words_ = gemm.to_words && (by_panels_ || !segments_.empty() || (!lines_.use && !g.pointwise()));
     pixel_ = gemm.to_words && !image_in_words_ ? g.groups * channels_ : g.all_in();
   }
+  /// Multiplies by Strassen's algorithm from now on. False: it does not apply, or does not pay.
+  bool take_strassen(StrassenSetting setting, Isa isa) {
+    const int64_t columns = by_panels_ ? panels_of_pairs(ceil_div(panel_pairs(), threads_)) * gemm_.nr() : g_.c_out;
+    const int64_t rows = by_panels_ ? g_.out_pixels() : std::min(ceil_div(units_, threads_) * tile_, g_.out_pixels());
+    strassen_ = StrassenF32::make(setting, gemm_, isa, {rows, std::min(columns, g_.c_out)}, g_.c_out, g_.k());
+    if (!strassen_) return false;
+    copies_rows_ = false;  // its operands lie in memory of their own
+    lda_ = g_.k();
+    block_ = pointwise_block() / gemm_.mr + 1;
+    return true;
+  }
   bool take_epilogue(const EpilogueF32& epilogue) override { return clamps(act_) && epilogue_.take(epilogue); }
   size_t scratch_bytes() const override {
     return static_cast<size_t>(image_floats() + threads_ * slot_floats()) * sizeof(float);
@@ -226,13 +238,16 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
       run.x = scratch;
       scratch += image_floats();
     }
-    const int64_t panels = gemm_.panels(g_.c_out), shared = by_panels_ ? panels : units_;
+    const int64_t panels = gemm_.panels(g_.c_out);
+    const int64_t shared = !by_panels_ ? units_ : strassen_ ? panel_pairs() : panels;
     const int64_t slots = std::min<int64_t>(threads_, shared);
     ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot) {
         const int64_t first = shared * slot / slots, last = shared * (slot + 1) / slots;
         float* workspace = slot_floats() > 0 ? scratch + slot * slot_floats() : nullptr;
-        if (by_panels_)
+        if (by_panels_ && strassen_)
+          units(run, 0, units_, {panels_of_pairs(first), panels_of_pairs(last)}, workspace);
+        else if (by_panels_)
           units(run, 0, units_, {first, last}, workspace);
         else
           units(run, first, last, {0, panels}, workspace);
@@ -243,7 +258,8 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
 
   RowStage* row_stage() override {
     const bool by_lines = lines_.use && segments_.empty() && g_.planar(), by_pixels = g_.pointwise() && !copies_rows_;
-    return !gemm_.to_words && g_.groups == 1 && g_.out[2] >= kRowPixels && (by_lines || by_pixels) ? this : nullptr;
+    if (gemm_.to_words || g_.groups != 1 || strassen_) return nullptr;
+    return g_.out[2] >= kRowPixels && (by_lines || by_pixels) ? this : nullptr;
   }
   Reads reads() const override { return lines_.use ? Reads::kImage : Reads::kBand; }
   const ConvShape& shape() const override { return g_; }
@@ -300,9 +316,14 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
   int64_t pointwise_block() const {
     return gemm_.to_words ? gemm_.words_block(g_.all_in(), g_.all_out()) : g_.out_pixels();
   }
+  /// Pairs of panels, whose last one may be a single panel.
+  int64_t panel_pairs() const { return ceil_div(gemm_.panels(g_.c_out), 2); }
+  /// Panels of the first so many pairs.
+  int64_t panels_of_pairs(int64_t pairs) const { return std::min(2 * pairs, gemm_.panels(g_.c_out)); }
   /// Scratch of a thread.
   int64_t slot_floats() const {
     if (!segments_.empty()) return 0;
+    if (strassen_) return round_up(strassen_->scratch_floats(), 16);
     if (g_.pointwise() && !copies_rows_)
       return gemm_.to_words && !image_in_words_ ? round_up(block_ * tile_ * g_.all_in(), 16) : 0;
     const int64_t floats = lines_.use ? lines_.slice_floats(g_) : block_ * gemm_.mr * lda_ + kPatchSlack;
@@ -361,6 +382,12 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
     if (g_.pointwise() && gemm_.to_words && !image_in_words_) {
       to_words(from, first, last - first, scratch);
       pixels = scratch;
+    }
+    if (strassen_) {
+      strassen_->run(last - first, pixels, g_.all_in(), packed_->data<float>(), panels.first, panels.last, to,
+                     g_.all_out(), bounds.lo, bounds.hi, run.epilogue, scratch);
+      activate(to, last - first, panels);
+      return;
     }
     for (int64_t group = 0; group < g_.groups; ++group) {
       const float* rows = pixels + group * g_.c_in;
@@ -439,6 +466,7 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
   bool image_in_words_ = false;  ///< before they are multiplied; else a part at a time, where words are no floats
   int64_t pixel_ = 1;            ///< elements of a pixel of what is multiplied, or made words
   Packed packed_;
+  std::unique_ptr<StrassenF32> strassen_;  ///< null: products as they are defined
 };
 
 }  // namespace
@@ -447,6 +475,20 @@ std::unique_ptr<Kernel> make_conv_by(const GemmF32& gemm, const KernelSpec& spec
   const auto g = ConvShape::in_lines(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   return std::make_unique<ConvNhwcF32>(*g, gemm, spec);
+}
+
+std::unique_ptr<Kernel> make_conv_nhwc_strassen_f32(const KernelSpec& spec) {
+  const auto g = ConvShape::in_lines(spec);
+  const auto setting = strassen_setting();
+  if (!g || !setting.ok() || spec.outputs[0].shape.elements() == 0) return nullptr;
+  if (!g->pointwise() || g->groups != 1) return spec.refuse("pixels are no rows of a matrix product");
+  const GemmF32& gemm = gemm_f32(spec.isa);
+  // What threads share may pay less than the whole.
+  if (StrassenF32::make(*setting, gemm, spec.isa, {g->out_pixels(), g->c_out}, g->c_out, g->k())) {
+    auto kernel = std::make_unique<ConvNhwcF32>(*g, gemm, spec);
+    if (kernel->take_strassen(*setting, spec.isa)) return kernel;
+  }
+  return spec.refuse("seven products in place of eight take no less time");
 }
 
 std::unique_ptr<Kernel> make_conv_nhwc_f32(const KernelSpec& spec) { return make_conv_by(gemm_f32(spec.isa), spec); }

@@ -27,6 +27,7 @@ using namespace smelt::test;
 
 enum class Head : uint8_t {
   kPointwise,
+  kPointwiseStrassen,
   kLines,
   kPatches,
   kSegments,
@@ -42,10 +43,11 @@ enum class Head : uint8_t {
   kMatMulDynamic,
   kTransposed,
 };
-constexpr Head kHeads[] = {Head::kPointwise,        Head::kLines,         Head::kPatches,    Head::kSegments,
-                           Head::kGroups,           Head::kStretches,     Head::kFewFilters, Head::kDynamicQuant,
-                           Head::kDynamicPointwise, Head::kDepthwise,     Head::kGroupNorm,  Head::kMatMul,
-                           Head::kMatMulStrassen,   Head::kMatMulDynamic, Head::kTransposed};
+constexpr Head kHeads[] = {
+    Head::kPointwise, Head::kPointwiseStrassen, Head::kLines,      Head::kPatches,        Head::kSegments,
+    Head::kGroups,    Head::kStretches,         Head::kFewFilters, Head::kDynamicQuant,   Head::kDynamicPointwise,
+    Head::kDepthwise, Head::kGroupNorm,         Head::kMatMul,     Head::kMatMulStrassen, Head::kMatMulDynamic,
+    Head::kTransposed};
 enum class Tail : uint8_t {
   kAdd,
   kAddFirst,
@@ -77,6 +79,8 @@ Line line_of(Head h) {
     case Head::kMatMul:
     case Head::kMatMulDynamic:
       return {31, 16, 37, 1, 1, 1};
+    case Head::kPointwiseStrassen:
+      return {90, 256, 260, 1, 1, 1};
     case Head::kMatMulStrassen:
       return {45, 256, 260, 1, 1, 1};
     case Head::kPatches:
