@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times of 3x3 convolutions: direct, Winograd's F(2x2, 3x3) and F(4x4, 3x3). Needs onnx and numpy.
 
-    winograd.py [--int8] [--smelt FILE] [--sizes 14,28] [--channels 64x64,128x32]
+    winograd.py [--int8] [--smelt FILE] [--sizes 14,28] [--channels 64x64,128x32] [--dilation 2]
 
 Prints a line a shape: size of the image, channels in and out, microseconds of the three kernels in float32 or, --int8, of
 bytes. Each shape is a network of so many convolutions with weights of their own that F(4x4, 3x3)'s filters exceed the
@@ -27,14 +27,15 @@ FILTER_BYTES = 48 << 20
 BYTES = 16 << 20
 
 
-def network(size, c_in, c_out):
+def network(size, c_in, c_out, dilation):
     rng = np.random.default_rng(0)
     copies = max(4, min(128, FILTER_BYTES // (36 * 4 * c_in * c_out)))
     nodes, weights, outputs = [], [], []
     for i in range(copies):
         filters = rng.standard_normal((c_out, c_in, 3, 3)).astype(np.float32)
         weights += [numpy_helper.from_array(filters, f"w{i}"), numpy_helper.from_array(np.zeros(c_out, np.float32), f"b{i}")]
-        nodes.append(helper.make_node("Conv", ["x", f"w{i}", f"b{i}"], [f"y{i}"], pads=[1] * 4))
+        taps = {"pads": [dilation] * 4, "dilations": [dilation] * 2}
+        nodes.append(helper.make_node("Conv", ["x", f"w{i}", f"b{i}"], [f"y{i}"], **taps))
         nodes.append(helper.make_node("GlobalMaxPool", [f"y{i}"], [f"z{i}"]))
         outputs.append(helper.make_tensor_value_info(f"z{i}", TensorProto.FLOAT, [1, c_out, 1, 1]))
     image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, c_in, size, size])
@@ -92,6 +93,7 @@ def main():
     parser.add_argument("--channels", default=CHANNELS)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--int8", action="store_true")
+    parser.add_argument("--dilation", type=int, default=1, help="of the float32 ones")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -99,7 +101,8 @@ def main():
         for size in map(int, args.sizes.split(",")):
             for channels in args.channels.split(","):
                 c_in, c_out = map(int, channels.split("x"))
-                onnx.save((byte_network if args.int8 else network)(size, c_in, c_out), model)
+                made = byte_network(size, c_in, c_out) if args.int8 else network(size, c_in, c_out, args.dilation)
+                onnx.save(made, model)
                 settings = ("0", "always2", "always4")
                 times = [[microseconds(args.smelt, model, folder, s) for s in settings] for _ in range(args.rounds)]
                 print(size, c_in, c_out, *(f"{min(t):.4g}" for t in zip(*times, strict=True)), flush=True)

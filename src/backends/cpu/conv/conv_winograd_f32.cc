@@ -1,5 +1,6 @@
 // Winograd's convolutions F(2x2, 3x3) and F(4x4, 3x3) of channels-last images: 2x2 output pixels from 4x4 input pixels
-// by 16 products instead of 36, or 4x4 from 6x6 by 36 products instead of 144.
+// by 16 products instead of 36, or 4x4 from 6x6 by 36 products instead of 144. Of a dilated convolution the pixels that
+// lie a dilation apart are an image of their own.
 //
 // Error: with u = 2^-24, a result is within E (c_in + 32) u S of the exact one, S the sum over the input channels of
 // (sum |g|) (max |d|), plus |bias|, where nothing becomes subnormal. E = 16 for F(2x2, 3x3) and 205 for F(4x4, 3x3):
@@ -30,8 +31,8 @@ class ConvWinogradF32 final : public Kernel {
         transforms_(transforms),
         act_(spec.attrs<ConvAttrs>().act),
         threads_(std::max(spec.threads, 1)),
-        rows_(ceil_div(g.out[1], transforms.tile)),
-        columns_(ceil_div(g.out[2], transforms.tile)),
+        rows_(winograd_tiles(g, 1, transforms.tile)),
+        columns_(winograd_tiles(g, 2, transforms.tile)),
         packed_(packed_filter_f32(g, gemm_, spec)) {
     constexpr int64_t kDepth = 256;  // so many channels of transformed filters stay in the level-2 cache, or most
     const int64_t all = tiles(), panels = gemm_.panels(g.c_out);
@@ -92,10 +93,19 @@ class ConvWinogradF32 final : public Kernel {
     float* y;
     const float* zeros;  ///< of a pixel in the padding, or a row of a panel
   };
+  /// Its first output pixel; the others lie a dilation apart.
   struct Tile {
     int64_t image, row, column;
   };
-  Tile at(int64_t index) const { return {index / (rows_ * columns_), index / columns_ % rows_, index % columns_}; }
+  Tile at(int64_t index) const {
+    return {index / (rows_ * columns_), first_pixel(1, index / columns_ % rows_, rows_),
+            first_pixel(2, index % columns_, columns_)};
+  }
+  /// Of a tile along a dimension: those of the pixels 0, d, 2d, ... come first, then those of 1, d + 1, ...
+  int64_t first_pixel(int d, int64_t tile, int64_t tiles) const {
+    const int64_t of_phase = tiles / std::min(g_.dilation[d], g_.out[d]);
+    return tile / of_phase + tile % of_phase * transforms_.tile * g_.dilation[d];
+  }
   int64_t tiles() const { return g_.batch * rows_ * columns_; }
   int64_t positions() const { return transforms_.positions(); }
   /// Floats from a position to the next, of the chunk of a panel, of the tiles of a block for a chunk, of their
@@ -139,8 +149,8 @@ class ConvWinogradF32 final : public Kernel {
     const float** next = d;
     for (int64_t i = 0; i < side; ++i)
       for (int64_t j = 0; j < side; ++j) {
-        const float* from = pixel(run.x, tile.image, tile.row * transforms_.tile - g_.pad[1] + i,
-                                  tile.column * transforms_.tile - g_.pad[2] + j);
+        const float* from = pixel(run.x, tile.image, tile.row - g_.pad[1] + i * g_.dilation[1],
+                                  tile.column - g_.pad[2] + j * g_.dilation[2]);
         *next++ = from ? from : run.zeros;
       }
     for (int64_t c = 0; c < chunks_; ++c) {
@@ -176,8 +186,9 @@ class ConvWinogradF32 final : public Kernel {
     const int64_t n = transforms_.tile, first = panel * gemm_.nr(), used = std::min(gemm_.nr(), g_.c_out - first);
     float* to[kMaxWinogradTile * kMaxWinogradTile];
     float** next = to;
-    for (int64_t row = tile.row * n; row < (tile.row + 1) * n; ++row)
-      for (int64_t column = tile.column * n; column < (tile.column + 1) * n; ++column) {
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        const int64_t row = tile.row + i * g_.dilation[1], column = tile.column + j * g_.dilation[2];
         const bool inside = row < g_.out[1] && column < g_.out[2];
         *next++ = inside ? run.y + ((tile.image * g_.out[1] + row) * g_.out[2] + column) * g_.c_out + first : nullptr;
       }
@@ -197,8 +208,8 @@ class ConvWinogradF32 final : public Kernel {
       for (int64_t t = 0; t < 9; ++t) {
         for (int64_t i = 0; i < g_.c_in; ++i) workspace[i] = *(next += w);
         for (int64_t q = 0; q < n * n; ++q) {
-          const float* from = pixel(x, tile.image, tile.row * n - g_.pad[1] + q / n + t / 3,
-                                    tile.column * n - g_.pad[2] + q % n + t % 3);
+          const float* from = pixel(x, tile.image, tile.row - g_.pad[1] + (q / n + t / 3) * g_.dilation[1],
+                                    tile.column - g_.pad[2] + (q % n + t % 3) * g_.dilation[2]);
           if (to[q] && from) sums[q] += transforms_.dot(from, workspace, g_.c_in);
         }
       }
@@ -211,7 +222,7 @@ class ConvWinogradF32 final : public Kernel {
   const GemmF32& gemm_;
   const WinogradTransforms& transforms_;
   Activation act_;
-  int64_t threads_, rows_, columns_;  ///< of tiles of an image
+  int64_t threads_, rows_, columns_;  ///< of tiles of an image, of all phases of a dilation
   Packed packed_;
   bool few_ = false;                ///< tiles, whose transformed filters are not stored
   int64_t chunk_ = 1, chunks_ = 1;  ///< of input channels
@@ -222,7 +233,7 @@ class ConvWinogradF32 final : public Kernel {
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_conv_winograd(const KernelSpec& spec, const WinogradTransforms& transforms) {
   const auto g = ConvShape::in_lines(spec);
-  if (!g || spec.outputs[0].shape.elements() == 0 || !has_winograd_form(*g)) return nullptr;
+  if (!g || spec.outputs[0].shape.elements() == 0 || !has_dilated_winograd_form(*g)) return nullptr;
   // conv_nhwc_bf16 takes 0.51 to 0.60 of the time of conv_nhwc_f32: the nodes of EDSR, ResNet-18, ResNet-50 and
   // GoogLeNet, `smelt bench --profile` with and without --bf16 on an AMD EPYC (Zen 5), one core, 2026-11-23.
   // By AMX, an estimate: products run at 14 times the peak of float32, what they read and write does not.

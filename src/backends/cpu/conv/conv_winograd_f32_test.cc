@@ -16,6 +16,7 @@ struct WinogradRow {
   int64_t batch, c_in, h, w, c_out, pad;
   ActKind act = ActKind::kNone;
   bool bias = true;
+  int64_t dilation = 1;
 };
 
 /// make(shape, seed): the image (seed 1), the filter (2) and the bias (3).
@@ -23,7 +24,7 @@ template <class Make>
 OpCase winograd_case(const WinogradRow& r, FilterLayout filter, Make make) {
   auto attrs = std::make_shared<ConvAttrs>();
   attrs->strides = {1, 1};
-  attrs->dilations = {1, 1};
+  attrs->dilations = {r.dilation, r.dilation};
   attrs->pads = {r.pad, r.pad, r.pad, r.pad};
   attrs->layout = Layout::kChannelsLast;
   attrs->filter = filter;
@@ -33,7 +34,7 @@ OpCase winograd_case(const WinogradRow& r, FilterLayout filter, Make make) {
   c.attrs = attrs;
   const Shape x{r.batch, r.h, r.w, r.c_in};
   const Shape w = filter == FilterLayout::kOSI ? Shape{r.c_out, 3, 3, r.c_in} : Shape{r.c_out, r.c_in, 3, 3};
-  c.label = "x " + x.str() + " filter " + w.str();
+  c.label = "x " + x.str() + " filter " + w.str() + " dilation " + std::to_string(r.dilation);
   c.inputs = {make(x, 1), make(w, 2), r.bias ? make(Shape{r.c_out}, 3) : Tensor()};
   c.constants = {1, 2};
   c.threaded = true;
@@ -53,6 +54,10 @@ const WinogradRow kWinogradRows[] = {
     {3, 451, 7, 7, 40, 1},
     {2, 3, 5, 3, 1, 1},   // narrower than a tile
     {1, 5, 3, 3, 17, 0},  // one pixel
+    {2, 24, 17, 15, 40, 2, ActKind::kRelu, true, 2},
+    // Phases of a dilation with fewer pixels than others, and more phases than pixels.
+    {1, 33, 13, 26, 20, 3, ActKind::kTanh, false, 5},
+    {2, 16, 6, 4, 20, 9, ActKind::kNone, true, 9},
 };
 
 constexpr struct {
@@ -80,11 +85,15 @@ TEST(ConvWinogradF32, NumbersThatAreNotFinite) {
   const float values[] = {INFINITY, -INFINITY, NAN, 3e38f};
   for (const auto& kernel : kWinogradKernels) {
     const WinogradVariable variable(kernel.variable);
-    for (size_t row = 0; row < 5; ++row) {  // sums of neighbours of 3e38 depend on their order
+    for (const size_t row : {0, 1, 2, 3, 4, 7}) {
       OpCase c = winograd_case(kWinogradRows[row]);
       auto* x = c.inputs[0].data<float>();
       const int64_t n = c.inputs[0].elements(), places[] = {0, n / 4, n / 2, n - 1};
-      for (size_t i = 0; i < 4; ++i) x[places[i]] = values[(row + i) % 4];
+      for (size_t i = 0; i < 4; ++i) {
+        const float value = values[(row + i) % 4];
+        // Sums of neighbours of 3e38 depend on their order.
+        x[places[i]] = row > 4 && std::isfinite(value) ? NAN : value;
+      }
       check_on_cpu(c, kernel.kernel, kWinogradSums);
     }
   }

@@ -22,10 +22,23 @@ constexpr double kTileRows = 14;  ///< of a matrix product
 /// Channels in whole vectors of 16.
 double vectors(int64_t channels) { return static_cast<double>(round_up(channels, 16)); }
 
+/// Of the taps of a dilated convolution along dimension d, those that lie in the image: the direct one leaves out the
+/// others.
+double share_of_taps(const ConvShape& g, int d) {
+  if (g.dilation[d] == 1) return 1;
+  int64_t seen = 0;
+  for (int64_t k = 0; k < g.kernel[d]; ++k) {
+    const int64_t reach = k * g.dilation[d] - g.pad[d];
+    seen += std::max<int64_t>(0, std::min(g.out[d], g.in[d] - reach) - std::max<int64_t>(0, -reach));
+  }
+  return static_cast<double>(seen) / static_cast<double>(g.kernel[d] * g.out[d]);
+}
+
 double direct_time(const ConvShape& g) {
   constexpr double kProduct = 0.0044, kTileOverhead = 13.5, kCopy = 0.22, kTile = 8, kNode = 60;
   const auto pixels = static_cast<double>(g.batch * g.out_pixels());
-  const double products = static_cast<double>(g.k()) * vectors(g.c_out), tiles = std::ceil(pixels / kTileRows);
+  const double taps = static_cast<double>(g.k()) * share_of_taps(g, 1) * share_of_taps(g, 2);
+  const double products = taps * vectors(g.c_out), tiles = std::ceil(pixels / kTileRows);
   return kProduct * products * (pixels + kTileOverhead * tiles) + kCopy * pixels * static_cast<double>(g.c_in) +
          kTile * tiles + kNode;
 }
@@ -39,7 +52,7 @@ struct WinogradTimes {
 
 double winograd_time(const ConvShape& g, const WinogradTimes& times) {
   constexpr double kProduct = 0.0083, kTileOverhead = 2.5, kNode = 100;
-  const auto tiles = static_cast<double>(g.batch * ceil_div(g.out[1], times.side) * ceil_div(g.out[2], times.side));
+  const auto tiles = static_cast<double>(g.batch * winograd_tiles(g, 1, times.side) * winograd_tiles(g, 2, times.side));
   const auto positions = static_cast<double>((times.side + 2) * (times.side + 2));
   const double filters = static_cast<double>(g.c_in) * vectors(g.c_out);
   return kProduct * positions * filters * (tiles + kTileOverhead * std::ceil(tiles / kTileRows)) +
@@ -56,8 +69,16 @@ Result<WinogradSetting> winograd_setting_named(const char* name) {
 Result<WinogradSetting> winograd_setting() { return winograd_setting_named(std::getenv("SMELT_CPU_WINOGRAD")); }
 
 bool has_winograd_form(const ConvShape& g) {
-  return g.planar() && g.groups == 1 && g.kernel[1] == 3 && g.kernel[2] == 3 && g.stride[1] == 1 && g.stride[2] == 1 &&
-         g.dilation[1] == 1 && g.dilation[2] == 1;
+  return has_dilated_winograd_form(g) && g.dilation[1] == 1 && g.dilation[2] == 1;
+}
+
+bool has_dilated_winograd_form(const ConvShape& g) {
+  return g.planar() && g.groups == 1 && g.kernel[1] == 3 && g.kernel[2] == 3 && g.stride[1] == 1 && g.stride[2] == 1;
+}
+
+int64_t winograd_tiles(const ConvShape& g, int d, int64_t side) {
+  const int64_t dilation = std::min(g.dilation[d], g.out[d]);  // further phases have no pixels
+  return dilation * ceil_div(ceil_div(g.out[d], dilation), side);
 }
 
 int winograd_tile(const ConvShape& g, const WinogradSetting& setting, double direct_share) {

@@ -18,6 +18,11 @@ Result<WinogradSetting> winograd_setting();
 
 /// True for images and one group of filters of 3x3 taps, without stride and dilation.
 bool has_winograd_form(const ConvShape& g);
+/// As has_winograd_form(), but with any dilation.
+bool has_dilated_winograd_form(const ConvShape& g);
+/// Tiles of `side` output pixels along dimension d, with which a dilated convolution covers each of its phases: the
+/// pixels that lie a dilation apart.
+int64_t winograd_tiles(const ConvShape& g, int d, int64_t side);
 
 /// Side of the output tiles with which a float32 channels-last convolution takes the least time of those that the
 /// setting permits: 2, 4, or 0 for the direct convolution. `direct_share`: what the direct one takes of its time in
