@@ -191,7 +191,12 @@ SMELT_ADD_OPTION(std::vector<float>)
 Option Command::add_flag(const char* names, bool& variable, const char* description) const {
   return Option(app_->add_flag(names, variable, description));
 }
-Option Command::option(const char* name) const { return Option(app_->get_option(name)); }
+Option Command::option(const char* name) const {
+  // Not CLI::App::get_option(), which ends the program where memory is out.
+  for (CLI::Option* option : app_->get_options())
+    if (option->check_name(name)) return Option(option);
+  throw CLI::OptionNotFound(name);
+}
 void Command::footer(const char* text) const { app_->footer(text); }
 void Command::callback(std::function<void()> run) const { app_->callback(std::move(run)); }
 void Command::when_parsed(std::function<void()> run) const { app_->parse_complete_callback(std::move(run)); }
