@@ -120,15 +120,15 @@ class ConvVolumeF32 final : public Kernel {
   size_t image_bytes_ = 0, inner_bytes_ = 0;
 };
 
-/// Which slices each output slice's convolution reads: those inside the volume where many output slices have the same,
-/// else all of the window.
+/// Which slices each output slice's convolution reads: those inside the volume where most output slices have the same,
+/// else all of the window. Each kind of slices has filters of its own in memory.
 std::vector<Reach> reaches(const ConvShape& g) {
   std::vector<Reach> all;
   for (int64_t z = 0; z < g.out[0]; ++z) all.push_back(reach_of(g, z));
   const std::vector<Reach> inside = all;
   for (Reach& r : all) {
     const auto same = std::count(inside.begin(), inside.end(), r);
-    if (r.count() == 0 || same * 4 < g.out[0]) r = {0, g.kernel[0]};
+    if (r.count() == 0 || same * 2 <= g.out[0]) r = {0, g.kernel[0]};
   }
   return all;
 }

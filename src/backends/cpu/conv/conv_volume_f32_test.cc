@@ -33,7 +33,7 @@ OpCase volume_case(const VolumeRow& r, FilterLayout filter = FilterLayout::kOIS)
 
 const VolumeRow kVolumes[] = {
     {{1, 8, 9, 10, 20}, 24, 3, 1, 1, ActKind::kRelu},  // the whole window at the ends as well
-    {{2, 2, 6, 7, 16}, 17, 3, 1, 1},                   // two kinds of slices
+    {{2, 2, 6, 7, 16}, 17, 3, 1, 1},                   // each slice at an end
     {{1, 1, 6, 7, 16}, 17, 3, 1, 1, ActKind::kTanh},   // one of three slices
     {{1, 7, 5, 6, 13}, 16, 3, 2, 1},
     {{1, 4, 8, 8, 16}, 16, 1, 1, 0, ActKind::kNone, false},
