@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <string>
+
 #include "ops/conv/conv.h"
 
 #include "tests/support/cpu_check.h"
@@ -90,6 +93,23 @@ TEST(ConvStrassenF32, ManyPixels) {
         ConvRow{1, 1024, 12, 15, 520, 1, 1, 1, 1, 0, 1, ActKind::kTanh},
         ConvRow{1, 512, 10, 9, 2056, 1, 1, 1, 1, 0, 1, ActKind::kNone, false}})
     check_on_cpu(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_nhwc_strassen_f32", kLongSums);
+}
+
+// A softmax of their results has ties.
+TEST(ConvStrassenF32, EqualFiltersGiveEqualResults) {
+  if (!machine_has(Isa::kAvx2)) GTEST_SKIP() << "this machine has no AVX2";
+  OpCase c = conv_case({1, 256, 13, 14, 520, 1, 1, 1, 1, 0, 1, ActKind::kNone, false}, Layout::kChannelsLast,
+                       FilterLayout::kOSI);
+  std::fill_n(c.inputs[1].data<float>(), c.inputs[1].elements(), 0.3f);
+  KernelRunner runner(c);
+  const auto info = std::ranges::find(all_kernels(), std::string("conv_nhwc_strassen_f32"), &KernelInfo::name);
+  ASSERT_NE(info, all_kernels().end());
+  const auto kernel = runner.make(*info, best_isa());
+  ASSERT_TRUE(kernel);
+  const auto got = runner.run(*kernel);
+  ASSERT_TRUE(got.ok());
+  const auto* y = (*got)[0].data<float>();
+  for (int64_t i = 0; i < (*got)[0].elements(); ++i) ASSERT_EQ(y[i], y[i / 520 * 520]) << i;
 }
 
 // Groups of few filters: several blocks of groups, bands of lines, phases of strides, dilations, parts of vectors.

@@ -263,9 +263,13 @@ bool StrassenF32::are_even(const float* packed, int64_t panel) const {
   if (const Evenness e = known.load(std::memory_order_relaxed); e != kUnknown) return e == kEven;
   constexpr int64_t kWidest = 32;
   float largest[2][kWidest];
-  for (int64_t i = 0; i < 2; ++i)
-    kernels_.largest_of_columns(packed + gemm_.panel_offset(k_, panel + i) + gemm_.nr(), k_, largest[i]);
-  const bool even = std::equal(largest[0], largest[0] + gemm_.nr(), largest[1], alike);
+  const float* columns[2];
+  for (int64_t i = 0; i < 2; ++i) {
+    columns[i] = packed + gemm_.panel_offset(k_, panel + i) + gemm_.nr();
+    kernels_.largest_of_columns(columns[i], k_, largest[i]);
+  }
+  const bool same = std::equal(columns[0], columns[0] + k_ * gemm_.nr(), columns[1]);  // so are their results
+  const bool even = !same && std::equal(largest[0], largest[0] + gemm_.nr(), largest[1], alike);
   known.store(even ? kEven : kNotEven, std::memory_order_relaxed);
   return even;
 }

@@ -65,6 +65,7 @@ const StrassenKernels& strassen_kernels(Isa isa);
 /// and q parts of K, a result is within u (2 k + 10 q) (9 k A B + |bias|) of the exact one. Paired rows and columns
 /// whose largest magnitudes differ by more than kUneven, and what is not finite, are multiplied as defined: no small
 /// row takes an error from a large one, and no infinity or NaN reaches another row.
+/// So are pairs of panels of the same columns: networks of one constant weight have ties.
 class StrassenF32 {
  public:
   static constexpr float kUneven = 16;
