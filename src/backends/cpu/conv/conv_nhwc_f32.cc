@@ -7,6 +7,7 @@
 #include "backends/cpu/conv/im2col.h"
 #include "backends/cpu/conv/packed_filter.h"
 #include "backends/cpu/conv/row_stage.h"
+#include "backends/cpu/conv/seen_taps.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/gemm/strassen_f32.h"
@@ -94,14 +95,6 @@ struct Segment {
     return {at.data(), static_cast<ptrdiff_t>(at.size()), g.c_in, b_rows.data()};
   }
 };
-
-/// Output pixels [begin, end) along dimension d that see tap k inside the image.
-std::pair<int64_t, int64_t> seen(const ConvShape& g, int d, int64_t k) {
-  const int64_t reach = k * g.dilation[d] - g.pad[d];
-  const int64_t begin = reach >= 0 ? 0 : ceil_div(-reach, g.stride[d]);
-  const int64_t end = g.in[d] <= reach ? 0 : ceil_div(g.in[d] - reach, g.stride[d]);
-  return {std::min(begin, g.out[d]), std::clamp<int64_t>(end, 0, g.out[d])};
-}
 
 /// The output of a dilated convolution, or of one of images of one line, by segments, without the taps that lie in the
 /// padding. Empty: too few of them do to pay off; a single line, whose copy with padding is saved, may cost a bit more.
@@ -210,9 +203,11 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
   }
   /// Multiplies by Strassen's algorithm from now on. False: it does not apply, or does not pay.
   bool take_strassen(StrassenSetting setting, Isa isa) {
-    const int64_t columns = by_panels_ ? panels_of_pairs(ceil_div(panel_pairs(), threads_)) * gemm_.nr() : g_.c_out;
-    const int64_t rows = by_panels_ ? g_.out_pixels() : std::min(ceil_div(units_, threads_) * tile_, g_.out_pixels());
-    strassen_ = StrassenF32::make(setting, gemm_, isa, {rows, std::min(columns, g_.c_out)}, g_.c_out, g_.k());
+    const int64_t pairs = ceil_div(gemm_.panels(g_.c_out), 2), columns = 2 * ceil_div(pairs, threads_) * gemm_.nr();
+    const int64_t rows = ceil_div(units_, threads_) * tile_;
+    const StrassenF32::Task task{by_panels_ ? g_.out_pixels() : std::min(rows, g_.out_pixels()),
+                                 by_panels_ ? std::min(columns, g_.c_out) : g_.c_out};
+    strassen_ = StrassenF32::make(setting, gemm_, isa, task, g_.c_out, g_.k());
     if (!strassen_) return false;
     copies_rows_ = false;  // its operands lie in memory of their own
     lda_ = g_.k();
@@ -238,17 +233,16 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
       run.x = scratch;
       scratch += image_floats();
     }
-    const int64_t panels = gemm_.panels(g_.c_out);
-    const int64_t shared = !by_panels_ ? units_ : strassen_ ? panel_pairs() : panels;
+    // Threads share panels, or pairs of them.
+    const int64_t panels = gemm_.panels(g_.c_out), together = strassen_ ? 2 : 1;
+    const int64_t shared = by_panels_ ? ceil_div(panels, together) : units_;
     const int64_t slots = std::min<int64_t>(threads_, shared);
     ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot) {
         const int64_t first = shared * slot / slots, last = shared * (slot + 1) / slots;
         float* workspace = slot_floats() > 0 ? scratch + slot * slot_floats() : nullptr;
-        if (by_panels_ && strassen_)
-          units(run, 0, units_, {panels_of_pairs(first), panels_of_pairs(last)}, workspace);
-        else if (by_panels_)
-          units(run, 0, units_, {first, last}, workspace);
+        if (by_panels_)
+          units(run, 0, units_, {first * together, std::min(last * together, panels)}, workspace);
         else
           units(run, first, last, {0, panels}, workspace);
       }
@@ -316,10 +310,6 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
   int64_t pointwise_block() const {
     return gemm_.to_words ? gemm_.words_block(g_.all_in(), g_.all_out()) : g_.out_pixels();
   }
-  /// Pairs of panels, whose last one may be a single panel.
-  int64_t panel_pairs() const { return ceil_div(gemm_.panels(g_.c_out), 2); }
-  /// Panels of the first so many pairs.
-  int64_t panels_of_pairs(int64_t pairs) const { return std::min(2 * pairs, gemm_.panels(g_.c_out)); }
   /// Scratch of a thread.
   int64_t slot_floats() const {
     if (!segments_.empty()) return 0;

@@ -103,7 +103,7 @@ class ConvWinogradF32 final : public Kernel {
   }
   /// Of a tile along a dimension: those of the pixels 0, d, 2d, ... come first, then those of 1, d + 1, ...
   int64_t first_pixel(int d, int64_t tile, int64_t tiles) const {
-    const int64_t of_phase = tiles / std::min(g_.dilation[d], g_.out[d]);
+    const int64_t of_phase = tiles / winograd_phases(g_, d);
     return tile / of_phase + tile % of_phase * transforms_.tile * g_.dilation[d];
   }
   int64_t tiles() const { return g_.batch * rows_ * columns_; }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "backends/cpu/conv/seen_taps.h"
 #include "backends/cpu/conv/winograd_f32.h"
 #include "backends/cpu/core/named_setting.h"
 #include "base/checked.h"
@@ -26,12 +27,12 @@ double vectors(int64_t channels) { return static_cast<double>(round_up(channels,
 /// others.
 double share_of_taps(const ConvShape& g, int d) {
   if (g.dilation[d] == 1) return 1;
-  int64_t seen = 0;
+  int64_t inside = 0;
   for (int64_t k = 0; k < g.kernel[d]; ++k) {
-    const int64_t reach = k * g.dilation[d] - g.pad[d];
-    seen += std::max<int64_t>(0, std::min(g.out[d], g.in[d] - reach) - std::max<int64_t>(0, -reach));
+    const auto [begin, end] = seen(g, d, k);
+    inside += std::max<int64_t>(0, end - begin);
   }
-  return static_cast<double>(seen) / static_cast<double>(g.kernel[d] * g.out[d]);
+  return static_cast<double>(inside) / static_cast<double>(g.kernel[d] * g.out[d]);
 }
 
 double direct_time(const ConvShape& g) {
@@ -76,9 +77,11 @@ bool has_dilated_winograd_form(const ConvShape& g) {
   return g.planar() && g.groups == 1 && g.kernel[1] == 3 && g.kernel[2] == 3 && g.stride[1] == 1 && g.stride[2] == 1;
 }
 
+int64_t winograd_phases(const ConvShape& g, int d) { return std::min(g.dilation[d], g.out[d]); }
+
 int64_t winograd_tiles(const ConvShape& g, int d, int64_t side) {
-  const int64_t dilation = std::min(g.dilation[d], g.out[d]);  // further phases have no pixels
-  return dilation * ceil_div(ceil_div(g.out[d], dilation), side);
+  const int64_t phases = winograd_phases(g, d);
+  return phases * ceil_div(ceil_div(g.out[d], phases), side);
 }
 
 int winograd_tile(const ConvShape& g, const WinogradSetting& setting, double direct_share) {

@@ -20,8 +20,9 @@ Result<WinogradSetting> winograd_setting();
 bool has_winograd_form(const ConvShape& g);
 /// As has_winograd_form(), but with any dilation.
 bool has_dilated_winograd_form(const ConvShape& g);
-/// Tiles of `side` output pixels along dimension d, with which a dilated convolution covers each of its phases: the
-/// pixels that lie a dilation apart.
+/// Phases of a dilated convolution that have output pixels along dimension d: one holds pixels a dilation apart.
+int64_t winograd_phases(const ConvShape& g, int d);
+/// Tiles of `side` output pixels along dimension d that cover all phases, as many for each.
 int64_t winograd_tiles(const ConvShape& g, int d, int64_t side);
 
 /// Side of the output tiles with which a float32 channels-last convolution takes the least time of those that the
