@@ -25,7 +25,8 @@ Status optimise(Module& module, const Evaluate& evaluate);
 void remove_dead_nodes(Graph& graph);
 /// Evaluates nodes whose inputs are all constants and makes their outputs constants. Nodes whose outputs are much
 /// larger than their inputs stay, so that loading does not blow up the model. A node that fails stays and fails at run
-/// time. Returns the values that became constants.
+/// time. Large constants that only evaluated nodes read are dropped, and their pages given back to their file. Returns
+/// the values that became constants.
 std::vector<ValueId> fold_constants(Graph& graph, const Evaluate& evaluate);
 /// Makes the outputs of a node of the graph constants, on the terms of fold_constants(). True if it did; the node
 /// itself stays.

@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "ops/core/op.h"
 #include "passes/passes.h"
 
@@ -7,6 +10,8 @@ namespace {
 
 /// Folded results may be larger than their inputs by a factor of 4 (int8 to float32) plus this many bytes.
 constexpr size_t kSlack = size_t{1} << 20;
+/// Larger constants do not outlast their last reader.
+constexpr size_t kKeptBytes = size_t{1} << 16;
 
 size_t bytes_of(const ValueType& t) {
   auto n = t.shape.checked_elements();
@@ -82,20 +87,40 @@ bool fold_node(Graph& graph, const Node& n, const Evaluate& evaluate) { return f
 
 std::vector<ValueId> fold_constants(Graph& graph, const Evaluate& evaluate) {
   std::vector<ValueId> folded;
+  std::vector<char> made(graph.values.size(), 0);
+  std::vector<int> uses = count_uses(graph);
   const std::vector<char> parameters = parameters_of_channels(graph);
-  for (const Node& n : graph.nodes) {
+  // What was read for the last time goes: memory that was computed, pages of a file.
+  const auto release_inputs = [&](const Node& n) {
+    for (ValueId id : n.inputs) {
+      if (id == kNoValue || --uses[static_cast<size_t>(id)] > 0) continue;
+      auto& constant = graph.value(id).constant;
+      if (constant->bytes() <= kKeptBytes) continue;
+      if (made[static_cast<size_t>(id)])
+        constant = nullptr;
+      else
+        release_pages(constant->unaligned_bytes(), constant->bytes());
+    }
+  };
+  // Nodes whose outputs are constants are not needed.
+  std::vector<char> needed(graph.nodes.size(), 1);
+  for (size_t k = 0; k < graph.nodes.size(); ++k) {
+    const Node& n = graph.nodes[k];
     const bool parameter =
         n.outputs.size() == 1 && n.outputs[0] != kNoValue && parameters[static_cast<size_t>(n.outputs[0])];
-    if (fold(graph, n, parameter, evaluate)) folded.insert(folded.end(), n.outputs.begin(), n.outputs.end());
+    if (fold(graph, n, parameter, evaluate)) {
+      for (ValueId id : n.outputs)
+        if (id != kNoValue) made[static_cast<size_t>(id)] = 1;
+      folded.insert(folded.end(), n.outputs.begin(), n.outputs.end());
+      release_inputs(n);
+      needed[k] = 0;
+    } else if (!n.outputs.empty() && !(op_info(n.op).flags & (kEffect | kControl))) {
+      needed[k] = std::any_of(n.outputs.begin(), n.outputs.end(),
+                              [&](ValueId id) { return id != kNoValue && !graph.value(id).constant; });
+    }
   }
-  // Nodes whose outputs are now constants are not needed.
-  std::erase_if(graph.nodes, [&](const Node& n) {
-    if (n.outputs.empty() || (op_info(n.op).flags & (kEffect | kControl))) return false;
-    for (ValueId id : n.outputs)
-      if (id != kNoValue && !graph.value(id).constant) return false;
-    return true;
-  });
-  std::erase(folded, kNoValue);
+  std::erase_if(graph.nodes, [&](const Node& n) { return !needed[static_cast<size_t>(&n - graph.nodes.data())]; });
+  std::erase_if(folded, [&](ValueId id) { return id == kNoValue || !graph.value(id).constant; });
   return folded;
 }
 

@@ -1,0 +1,67 @@
+#include <gtest/gtest.h>
+
+#include "convert/node_runner.h"
+#include "ops/core/builder.h"
+#include "ops/core/verify.h"
+#include "ops/elementwise/elementwise.h"
+#include "passes/passes.h"
+#include "tests/support/op_case.h"
+#include "tests/support/op_runner.h"
+#include "tests/support/run_module.h"
+
+namespace smelt {
+namespace {
+
+/// x + w * w * w with a constant w [rows, 1000]; w * w is an output too, if asked.
+struct Cubed {
+  explicit Cubed(int64_t rows, bool square_is_output = false) {
+    module->format = "test";
+    module->graphs.resize(1);
+    module->methods.push_back({"main", 0});
+    Builder b(*module, 0);
+    const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{1, 1000}));
+    const auto binary = [&](Binary f, ValueId p, ValueId q) {
+      return b.op(Op::kBinary, make_attrs<BinaryAttrs>(f), {p, q}).value();
+    };
+    w = b.constant("w", test::random_tensor(DType::kF32, {rows, 1000}, -1, 1, 2));
+    square = binary(Binary::kMul, w, w);
+    cube = binary(Binary::kMul, square, w);
+    b.graph().outputs = {binary(Binary::kAdd, x, cube)};
+    if (square_is_output) b.graph().outputs.push_back(square);
+  }
+  Graph& graph() { return module->graphs[0]; }
+  bool is_constant(ValueId id) { return graph().value(id).constant != nullptr; }
+  /// What became constant. Checks that the results stay.
+  std::vector<ValueId> fold() {
+    const Tensor x = test::random_tensor(DType::kF32, {1, 1000}, -1, 1, 1);
+    const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), x));
+    auto folded = fold_constants(graph(), convert::NodeRunner(*module).evaluate());
+    EXPECT_TRUE(verify(*module).ok());
+    EXPECT_EQ(graph().nodes.size(), 1u);
+    test::expect_near(test::run_on_reference(module, x), before, 0, 0);
+    return folded;
+  }
+
+  std::shared_ptr<Module> module = std::make_shared<Module>();
+  ValueId w, square, cube;
+};
+
+TEST(FoldConstants, LargeOnesThatNobodyReadsAnyMoreAreDropped) {
+  Cubed large(200);
+  EXPECT_EQ(large.fold(), std::vector<ValueId>{large.cube});
+  EXPECT_FALSE(large.is_constant(large.square));
+  EXPECT_TRUE(large.is_constant(large.cube));
+  EXPECT_TRUE(large.is_constant(large.w));  // of the model
+}
+
+TEST(FoldConstants, SmallOnesAndOutputsStay) {
+  Cubed small(1);
+  EXPECT_EQ(small.fold(), (std::vector<ValueId>{small.square, small.cube}));
+  EXPECT_TRUE(small.is_constant(small.square));
+  Cubed read(200, true);
+  EXPECT_EQ(read.fold(), (std::vector<ValueId>{read.square, read.cube}));
+  EXPECT_TRUE(read.is_constant(read.square));
+}
+
+}  // namespace
+}  // namespace smelt
