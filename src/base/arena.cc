@@ -109,24 +109,22 @@ size_t arena_lower_bound(const std::vector<ArenaItem>& items) {
   return static_cast<size_t>(most);
 }
 
+bool WorkMemory::allocate(size_t bytes) {
+  if (is_worth_mapping(bytes)) {
+    const bool large = bytes >= kLarge;
+    void* const mapped = large ? map_zeroed(bytes) : map_begun_block(bytes);
+    if (mapped) data_ = {mapped, Free{large ? unmap_zeroed : unmap_block, bytes}};
+    if (mapped || large) return mapped != nullptr;
+  }
+  data_ = {allocate_large(bytes), Free{nullptr, bytes}};
+  return data_ != nullptr;
+}
+
 std::shared_ptr<ArenaMemory> ArenaMemory::make(size_t bytes) {
-  const bool mapped = bytes >= kHugePage / 2 && is_worth_mapping(bytes);
-  void* const data = mapped ? map_zeroed(bytes) : allocate_large(bytes);
-  if (!data) return nullptr;
   auto memory = std::make_shared<ArenaMemory>();
-  memory->data_ = {data, Free{mapped ? bytes : 0}};
   memory->bytes_ = bytes;
-  return memory;
+  return memory->data_.allocate(bytes) ? memory : nullptr;
 }
-
-void ArenaMemory::Free::operator()(void* p) const {
-  if (mapped > 0)
-    unmap_zeroed(p, mapped);
-  else
-    std::free(p);
-}
-
-void ScratchStack::Free::operator()(void* p) const { std::free(p); }
 
 void* ScratchStack::take(size_t bytes) {
   const size_t need = aligned(bytes) + kAlign;
@@ -144,9 +142,10 @@ void* ScratchStack::take(size_t bytes) {
 }
 
 bool ScratchStack::add_block(size_t bytes) {
-  void* p = allocate_large(bytes);
-  if (p) blocks_.push_back({std::unique_ptr<void, Free>(p), bytes});
-  return p != nullptr;
+  Block block{{}, bytes};
+  if (!block.data.allocate(bytes)) return false;
+  blocks_.push_back(std::move(block));
+  return true;
 }
 
 void ScratchStack::reserve(size_t bytes) {

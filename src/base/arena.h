@@ -23,6 +23,24 @@ size_t plan_arena(std::vector<ArenaItem>& items);
 /// Largest sum of bytes alive at one step: no plan can need less.
 size_t arena_lower_bound(const std::vector<ArenaItem>& items);
 
+/// Memory that goes back the way it came from.
+class WorkMemory {
+ public:
+  static constexpr size_t kLarge = size_t{1} << 20;  ///< from here on blocks have pages of their own
+  /// Without contents, aligned to 64 bytes. Small blocks come from a huge page that weights have begun, where one has
+  /// enough left. False: there is no memory.
+  bool allocate(size_t bytes);
+  void* get() const { return data_.get(); }
+
+ private:
+  struct Free {
+    void (*unmap)(void* memory, size_t bytes);  ///< nullptr: memory of std::malloc()'s kind
+    size_t bytes;
+    void operator()(void* p) const { unmap ? unmap(p, bytes) : std::free(p); }
+  };
+  std::unique_ptr<void, Free> data_{nullptr, Free{nullptr, 0}};
+};
+
 /// Memory of activations, allocated without contents.
 class ArenaMemory {
  public:
@@ -32,11 +50,7 @@ class ArenaMemory {
   size_t bytes() const { return bytes_; }
 
  private:
-  struct Free {
-    size_t mapped;  ///< bytes of map_zeroed(); 0: memory of allocate_large()
-    void operator()(void* p) const;
-  };
-  std::unique_ptr<void, Free> data_{nullptr, Free{0}};
+  WorkMemory data_;
   size_t bytes_ = 0;
 };
 
@@ -59,11 +73,8 @@ class ScratchStack {
   void reserve(size_t bytes);
 
  private:
-  struct Free {
-    void operator()(void* p) const;
-  };
   struct Block {
-    std::unique_ptr<void, Free> data;
+    WorkMemory data;
     size_t size;
   };
   /// False: there is no memory.

@@ -94,13 +94,15 @@ constexpr size_t kSmallPages = size_t{1} << 19;  ///< of a chunk: a small model 
 struct Chunk {
   std::byte* begin;
   size_t bytes;
+  size_t small;                 ///< bytes of small pages at its begin; huge pages follow
+  size_t filled = small;        ///< huge pages were asked for up to here
   size_t used = 0, blocks = 0;  ///< blocks: of those handed out, how many are not freed yet
   size_t trimmed = 0;           ///< `used` when trim_blocks() last looked
-  size_t filled = kSmallPages;  ///< huge pages were asked for up to here
 };
 struct Chunks {
   std::mutex mutex;
   std::vector<Chunk> list;  ///< blocks come from the last one
+  size_t expected = 0;      ///< bytes, of expect_blocks()
 };
 Chunks& chunks() {
   static Chunks& c = *new Chunks;  // outlives every model
@@ -108,37 +110,52 @@ Chunks& chunks() {
 }
 constexpr size_t kChunk = size_t{64} << 20;
 constexpr size_t kWorthClearing = size_t{1} << 14;
+constexpr size_t kFillsHugePage = size_t{3} << 18;  ///< bytes of blocks that take less time in a huge page
 
-/// A chunk for blocks of up to `bytes` bytes; its bytes are 0 when there is no memory.
-Chunk map_chunk(size_t bytes) {
+/// A chunk for blocks of up to `bytes` bytes, its first `small` bytes in small pages; its bytes are 0 when there is no
+/// memory.
+Chunk map_chunk(size_t bytes, size_t small) {
   const size_t huge = round_up(std::max(bytes, kChunk), kHugePage), whole = huge + kHugePage;
   void* const mapped = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) return {nullptr, 0};
-  // From kSmallPages before the first or second aligned address on, wherever that many bytes lie before it.
+  if (mapped == MAP_FAILED) return {nullptr, 0, 0};
+  // From `small` before the first or second aligned address on, wherever that many bytes lie before it.
   auto* const begin = static_cast<std::byte*>(mapped);
   const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
-  const size_t aligned = before < kSmallPages ? before + kHugePage : before;
-  const size_t first = aligned - kSmallPages;
+  const size_t aligned = before < small ? before + kHugePage : before;
+  const size_t first = aligned - small;
   if (first > 0) ::munmap(begin, first);
-  return {begin + first, whole - first};
+  return {begin + first, whole - first, small};
 }
+
+/// Hands out the next bytes of the chunk.
+std::byte* take(Chunk& chunk, size_t bytes) {
+  std::byte* const p = chunk.begin + chunk.used;
+  chunk.used += bytes;
+  ++chunk.blocks;
+  return p;
+}
+
+size_t block_bytes(size_t bytes) { return round_up(std::max<size_t>(bytes, 1), size_t{64}); }
 
 }  // namespace
 
+void expect_blocks(size_t bytes) {
+  const std::lock_guard lock(chunks().mutex);
+  chunks().expected = bytes;
+}
+
 void* map_block(size_t bytes) {
   if (bytes > SIZE_MAX / 2) return nullptr;
-  bytes = round_up(std::max<size_t>(bytes, 1), size_t{64});
+  bytes = block_bytes(bytes);
   std::unique_lock lock(chunks().mutex);
   std::vector<Chunk>& list = chunks().list;
   if (list.empty() || list.back().bytes - list.back().used < bytes) {
-    const Chunk made = map_chunk(bytes);
+    const Chunk made = map_chunk(bytes, chunks().expected >= kFillsHugePage ? 0 : kSmallPages);
     if (made.bytes == 0) return nullptr;
     list.push_back(made);
   }
   Chunk& chunk = list.back();
-  std::byte* const p = chunk.begin + chunk.used;
-  chunk.used += bytes;
-  ++chunk.blocks;
+  std::byte* const p = take(chunk, bytes);
   // The huge pages that this block is the first to reach come now; meanwhile others may take blocks.
   std::byte* const fresh = chunk.begin + chunk.filled;
   size_t pages = 0;
@@ -147,6 +164,17 @@ void* map_block(size_t bytes) {
   lock.unlock();
   fill_huge_pages(fresh, pages);
   return p;
+}
+
+void* map_begun_block(size_t bytes) {
+  if (bytes > SIZE_MAX / 2) return nullptr;
+  bytes = block_bytes(bytes);
+  const std::lock_guard lock(chunks().mutex);
+  std::vector<Chunk>& list = chunks().list;
+  if (list.empty()) return nullptr;
+  Chunk& chunk = list.back();
+  const bool has_rest = chunk.filled > chunk.small && chunk.used + bytes <= chunk.filled && chunk.trimmed != chunk.used;
+  return has_rest ? take(chunk, bytes) : nullptr;
 }
 
 void unmap_block(void* memory, size_t bytes) {
@@ -175,8 +203,8 @@ void trim_blocks() {
     const auto used = reinterpret_cast<uintptr_t>(chunk.begin + chunk.used);
     const size_t rest = round_up(used, kHugePage) - used;
     discard(chunk.begin + chunk.used, chunk.begin + std::min(chunk.used + rest, chunk.bytes));
-    if (chunk.used > kSmallPages)
-      join_pages_later(chunk.begin + kSmallPages, (chunk.used - kSmallPages) / kHugePage * kHugePage);
+    if (chunk.used > chunk.small)
+      join_pages_later(chunk.begin + chunk.small, (chunk.used - chunk.small) / kHugePage * kHugePage);
   }
 }
 

@@ -25,6 +25,12 @@ bool is_worth_sharing_pages(size_t bytes);
 /// pages that they share, huge ones from the second half MiB on: few page faults, and no page that is filled in part.
 /// Thread-safe. To be freed with unmap_block(); nullptr when there is none.
 void* map_block(size_t bytes);
+/// About how many bytes map_block() will be asked for. Where they fill much of a huge page, the first block has one
+/// too.
+void expect_blocks(size_t bytes);
+/// As map_block(), from what is left of a huge page that blocks have begun: it takes no further page. nullptr where
+/// less is left, or trim_blocks() gave it back.
+void* map_begun_block(size_t bytes);
 /// `bytes`: what map_block() was asked for. The pages that hold nothing else go back to the system.
 void unmap_block(void* memory, size_t bytes);
 /// What no block takes of the huge pages begun goes back to the system: for when the weights of a model are packed.

@@ -83,6 +83,32 @@ TEST(LargeMemory, BlocksThatTakeTheirTurnAreZero) {
   }
 }
 
+TEST(LargeMemory, BegunBlocksTakeWhatOthersLeave) {
+  if (!is_worth_sharing_pages(size_t{1} << 20)) GTEST_SKIP() << "reads past the end are watched";
+  for (const size_t expected : {size_t{0}, size_t{100} << 20}) {
+    expect_blocks(expected);
+    constexpr size_t kFirst = size_t{3} << 20, kSecond = 300000;
+    auto* const first = static_cast<unsigned char*>(map_block(kFirst));
+    ASSERT_NE(first, nullptr);
+    std::fill_n(first, kFirst, static_cast<unsigned char>(1));
+    auto* const second = static_cast<unsigned char*>(map_begun_block(kSecond));
+    ASSERT_NE(second, nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(second) % 64, 0U);
+    EXPECT_EQ(std::count(second, second + kSecond, 0), static_cast<ptrdiff_t>(kSecond));
+    std::fill_n(second, kSecond, static_cast<unsigned char>(2));
+    EXPECT_EQ(map_begun_block(kHugePage), nullptr);
+    EXPECT_EQ(map_begun_block(SIZE_MAX), nullptr);
+    trim_blocks();
+    EXPECT_EQ(map_begun_block(64), nullptr);
+    EXPECT_EQ(std::count(first, first + kFirst, 1), static_cast<ptrdiff_t>(kFirst));
+    EXPECT_EQ(std::count(second, second + kSecond, 2), static_cast<ptrdiff_t>(kSecond));
+    unmap_block(first, kFirst);
+    EXPECT_EQ(std::count(second, second + kSecond, 2), static_cast<ptrdiff_t>(kSecond));
+    unmap_block(second, kSecond);
+  }
+  expect_blocks(0);
+}
+
 TEST(HugePageChoice, PausesAfterASlowPage) {
   using Clock = HugePageChoice::Clock;
   HugePageChoice choice;

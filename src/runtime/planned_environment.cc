@@ -78,12 +78,13 @@ Status PlannedEnvironment::fold_node(const Graph& graph, const Node& node, std::
 }
 
 std::shared_ptr<ArenaMemory> PlannedEnvironment::entry_arena(size_t bytes) {
-  trim_blocks();  // the weights are packed by now
   // Shapes that grow from run to run find memory ahead; one large run does not keep its memory for ever.
   constexpr size_t kSmall = size_t{1} << 20;
   const size_t have = entry_arena_ ? entry_arena_->bytes() : 0;
   if (have >= bytes && have / 4 <= std::max(bytes, kSmall)) return entry_arena_;
   const size_t ahead = have > 0 && have < bytes ? bytes / 4 : 0;
+  // A large arena has pages of its own: what packed weights left of theirs goes back first.
+  if (bytes + ahead >= WorkMemory::kLarge) trim_blocks();
   return entry_arena_ = ArenaMemory::make(bytes + ahead);
 }
 
@@ -129,8 +130,10 @@ Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType>
   const size_t nodes = module->graphs[static_cast<size_t>(graph)].nodes.size();
   SMELT_TRY(control.spend(kPlanSteps + 4 * nodes));
   const Plan* before = list.empty() ? nullptr : list.front().get();
+  if (mode_ == CompileMode::kRun) expect_blocks(size.constants);
   SMELT_ASSIGN(auto plan, build_plan(*this, graph, inputs, given, role, before));
   if (const size_t bytes = most_scratch(*plan); bytes > 0 && mode_ == CompileMode::kRun) scratch.reserve(bytes);
+  if (role == GraphRole::kEntry) trim_blocks();  // the weights are packed by now
   // A graph's own least recently used plans make room: plans of graphs that are running stay. Those of bodies, whose
   // shapes may change with every call, hold little memory; small ones may be many.
   const auto drop_last = [&] {
