@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/huge_pages.h"
@@ -20,34 +21,72 @@ struct Placed {
   int first, last;
 };
 
-/// Lowest offset at which `item` fits among the placed items (sorted by offset) that live at the same time.
-size_t lowest_gap(const ArenaItem& item, const std::vector<Placed>& placed) {
-  const size_t bytes = aligned(item.bytes);
-  const int first = item.first, last = item.last;
-  size_t at = 0;
-  for (const Placed& p : placed) {
-    if (at + bytes <= p.offset) break;  // so are those behind
-    // Without a branch: no processor foretells who lives when.
-    const size_t meet = static_cast<size_t>(first <= p.last) & static_cast<size_t>(p.first <= last);
-    at = std::max(at, p.end & (0 - meet));
+/// The placed items, those that live for some steps only apart by blocks of steps: most items meet few others.
+class PlacedItems {
+ public:
+  explicit PlacedItems(const std::vector<ArenaItem>& items) {
+    int last = 0;
+    for (const ArenaItem& item : items) last = std::max(last, item.last);
+    of_block_.resize(block(last) + 1);
   }
-  return at;
-}
+  /// Lowest offset at which `item` fits among the placed items that live at the same time.
+  size_t lowest_gap(const ArenaItem& item) {
+    const size_t bytes = aligned(item.bytes);
+    const int first = item.first, last = item.last;
+    ahead_.clear();
+    const auto look_at = [&](const std::vector<Placed>& list) {
+      if (!list.empty()) ahead_.push_back({list.data(), list.data() + list.size()});
+    };
+    look_at(long_);
+    for (size_t i = block(first); i <= block(last); ++i) look_at(of_block_[i]);
+    size_t at = 0;
+    for (bool moves = true; moves;) {
+      moves = false;
+      for (auto& [p, end] : ahead_)
+        for (; p < end && p->offset < at + bytes; ++p)  // none behind is in the way, until `at` moves
+          if (first <= p->last && p->first <= last && p->end > at) {
+            at = p->end;
+            moves = true;
+          }
+    }
+    return at;
+  }
+  void add(const Placed& p) {
+    if (is_long(p)) return insert(p, long_);
+    for (size_t i = block(p.first); i <= block(p.last); ++i) insert(p, of_block_[i]);
+  }
+  /// No item to come lives before this step.
+  void forget_before(int step) {
+    std::erase_if(long_, [&](const Placed& p) { return p.last < step; });
+  }
+
+ private:
+  static constexpr int kBlock = 16, kShort = 48;  ///< steps
+  static size_t block(int step) { return static_cast<size_t>(step / kBlock); }
+  static bool is_long(const Placed& p) { return p.last - p.first > kShort; }
+  static void insert(const Placed& p, std::vector<Placed>& list) {
+    const auto where = std::upper_bound(list.begin(), list.end(), p.offset,
+                                        [](size_t offset, const Placed& other) { return offset < other.offset; });
+    list.insert(where, p);
+  }
+
+  // Sorted by offset.
+  std::vector<Placed> long_;
+  std::vector<std::vector<Placed>> of_block_;
+  std::vector<std::pair<const Placed*, const Placed*>> ahead_;  ///< of lowest_gap(): what it has not looked at
+};
 
 /// Places items one after another. Returns the arena's size.
 size_t place(std::vector<ArenaItem>& items, const std::vector<size_t>& order, bool by_time) {
-  std::vector<Placed> placed;
-  placed.reserve(items.size());
+  PlacedItems placed(items);
   size_t total = 0;
   for (size_t i : order) {
     ArenaItem& item = items[i];
-    if (by_time) std::erase_if(placed, [&](const Placed& p) { return p.last < item.first; });
-    item.offset = lowest_gap(item, placed);
+    if (by_time) placed.forget_before(item.first);
+    item.offset = placed.lowest_gap(item);
     const size_t end = item.offset + aligned(item.bytes);
     total = std::max(total, end);
-    const auto where = std::upper_bound(placed.begin(), placed.end(), item.offset,
-                                        [](size_t offset, const Placed& p) { return offset < p.offset; });
-    placed.insert(where, {item.offset, end, item.first, item.last});
+    placed.add({item.offset, end, item.first, item.last});
   }
   return total;
 }
