@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <vector>
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -38,23 +39,58 @@ struct VnniKey {
   auto operator<=>(const VnniKey&) const = default;
 };
 
-/// Channels of the convolution that a block has, in order; -1: none.
-using ChannelsOfBlock = std::array<int64_t, DepthwiseRow::kBlock>;
+/// The channels of a block, which lie side by side in a bundle: those of the convolution, over and over.
+struct ChannelsOfBlock {
+  int64_t first;   ///< of the bundle
+  int64_t count;   ///< DepthwiseRow::kBlock, fewer in a bundle that has fewer
+  int64_t groups;  ///< channels of the convolution
+
+  /// Calls f(place in the block, channel of the convolution, how many) for those that are neighbours in both.
+  template <class F>
+  void each_run(F&& f) const {
+    int64_t c = first % groups;
+    for (int64_t at = 0, n = 0; at < count; at += n, c = 0) f(at, c, n = std::min(groups - c, count - at));
+  }
+  /// values[channel] of every place, as the lanes of DepthwiseRow lie; places without a channel are zero.
+  template <class T>
+  std::array<T, DepthwiseRow::kBlock> in_lanes(const T* values) const {
+    std::array<T, DepthwiseRow::kBlock> by_place{};
+    each_run([&](int64_t at, int64_t c, int64_t n) { std::copy_n(values + c, n, by_place.begin() + at); });
+    return places_in_lanes(by_place);
+  }
+  template <class T>
+  static std::array<T, DepthwiseRow::kBlock> places_in_lanes(const std::array<T, DepthwiseRow::kBlock>& by_place) {
+    std::array<T, DepthwiseRow::kBlock> out;
+    auto to = out.begin();
+    for (int64_t v = 0; v < DepthwiseRow::kVectors; ++v)
+      for (int64_t lane = 0; lane < 16; lane += 4)  // channel() of four lanes is that of the first and the next ones
+        to = std::copy_n(by_place.begin() + DepthwiseRow::channel(v, lane), 4, to);
+    return out;
+  }
+};
 
 /// The weights of a block's channels, tap by tap.
 class TapsOfBlock {
  public:
   TapsOfBlock(const uint8_t* filter, const ConvShape& g, const ChannelsOfBlock& channels)
-      : filter_(filter), g_(g), channels_(channels), in_order_(g.filter_o == 1 && channels[0] >= 0) {
-    for (size_t i = 1; in_order_ && i < channels.size(); ++i)
-      in_order_ = channels[i] == channels[0] + static_cast<int64_t>(i);
+      : filter_(filter), g_(g), channels_(channels) {
+    const int64_t c = channels.first % channels.groups;
+    if (g.filter_o == 1 && channels.count == DepthwiseRow::kBlock && c + channels.count <= channels.groups)
+      in_order_ = c;
   }
-  /// Those of one tap, in the filter or in `memory`; zeros where there is no tap or no channel.
+  /// Those of one tap, in the filter or in `memory`, which holds zeros behind the last channel; zeros where there is no
+  /// tap.
   const uint8_t* tap(int64_t t, uint8_t* memory) const {
+    static constexpr uint8_t kNone[DepthwiseRow::kBlock] = {};
+    if (t >= g_.taps()) return kNone;
     const uint8_t* from = filter_ + t * g_.filter_s;
-    if (t < g_.taps() && in_order_) return from + channels_[0];
-    for (size_t i = 0; i < channels_.size(); ++i)
-      memory[i] = t < g_.taps() && channels_[i] >= 0 ? from[channels_[i] * g_.filter_o] : 0;
+    if (in_order_) return from + *in_order_;
+    channels_.each_run([&](int64_t at, int64_t c, int64_t n) {
+      if (g_.filter_o == 1)
+        std::copy_n(from + c, n, memory + at);
+      else
+        for (int64_t i = 0; i < n; ++i) memory[at + i] = from[(c + i) * g_.filter_o];
+    });
     return memory;
   }
 
@@ -62,7 +98,7 @@ class TapsOfBlock {
   const uint8_t* filter_;
   const ConvShape& g_;
   ChannelsOfBlock channels_;
-  bool in_order_;
+  std::optional<int64_t> in_order_;  ///< first channel, where the filter has those of the block side by side
 };
 
 /// Sums of the weights of up to kMaxTaps taps, which fit int16.
@@ -174,25 +210,10 @@ class DepthwiseVnni final : public Kernel {
     return best;
   }
   int64_t blocks() const { return (row_.channels + DepthwiseRow::kBlock - 1) / DepthwiseRow::kBlock; }
-  /// Channel of the convolution that a lane of a block belongs to; none: -1.
-  int64_t channel(int64_t block, int64_t vector, int64_t lane) const {
-    const int64_t first =
-        std::max<int64_t>(0, std::min(block * DepthwiseRow::kBlock, row_.channels - DepthwiseRow::kBlock));
-    const int64_t c = first + DepthwiseRow::channel(vector, lane);
-    return c >= row_.channels ? -1 : c < g_.groups ? c : c % g_.groups;
-  }
   ChannelsOfBlock channels_of(int64_t block) const {
-    ChannelsOfBlock channels{};
-    channels.fill(-1);
-    each_lane(block, [&](int64_t v, int64_t lane, int64_t c) { channels[DepthwiseRow::channel(v, lane)] = c; });
-    return channels;
-  }
-  /// Calls f(vector of all vectors, lane, channel) for the lanes of a block that have one.
-  template <class F>
-  void each_lane(int64_t block, F&& f) const {
-    for (int64_t v = 0; v < DepthwiseRow::kVectors; ++v)
-      for (int64_t lane = 0; lane < 16; ++lane)
-        if (const int64_t c = channel(block, v, lane); c >= 0) f(v, lane, c);
+    const int64_t last = std::max<int64_t>(0, row_.channels - DepthwiseRow::kBlock);
+    const int64_t first = std::min(block * DepthwiseRow::kBlock, last);
+    return {first, std::min(row_.channels - first, DepthwiseRow::kBlock), g_.groups};
   }
   Packed pack(const uint8_t* filter, const std::vector<int32_t>& bias) const {
     const int64_t bytes = DepthwiseRow::weight_bytes(row_.groups);
@@ -201,10 +222,11 @@ class DepthwiseVnni final : public Kernel {
     for (int64_t b = 0; b < blocks(); ++b) {
       auto* addends = reinterpret_cast<uint32_t*>(packed->data<char>() + b * bytes);
       auto* weights = reinterpret_cast<uint8_t*>(addends + DepthwiseRow::kBlock);
-      const TapsOfBlock taps(filter, g_, channels_of(b));
+      const ChannelsOfBlock channels = channels_of(b);
+      const TapsOfBlock taps(filter, g_, channels);
       TapSums sums(q_.w_signed);
+      alignas(64) uint8_t memory[4][DepthwiseRow::kBlock] = {};
       for (int64_t t = 0; t < g_.taps(); t += 4, weights += 4 * DepthwiseRow::kBlock) {
-        alignas(64) uint8_t memory[4][DepthwiseRow::kBlock];
         const uint8_t* four[4];
         for (int64_t i = 0; i < 4; ++i) {
           four[i] = taps.tap(t + i, memory[i]);
@@ -212,10 +234,13 @@ class DepthwiseVnni final : public Kernel {
         }
         interleave_taps(four, weights);
       }
-      each_lane(b, [&](int64_t v, int64_t lane, int64_t c) {
-        const auto sum = static_cast<uint32_t>(sums.of(DepthwiseRow::channel(v, lane)));
-        addends[v * 16 + lane] = static_cast<uint32_t>(bias[static_cast<size_t>(c)]) - sum * zero;
+      std::array<uint32_t, DepthwiseRow::kBlock> by_place{};
+      channels.each_run([&](int64_t at, int64_t c, int64_t n) {
+        for (int64_t i = 0; i < n; ++i)
+          by_place[static_cast<size_t>(at + i)] =
+              static_cast<uint32_t>(bias[static_cast<size_t>(c + i)]) - static_cast<uint32_t>(sums.of(at + i)) * zero;
       });
+      std::ranges::copy(ChannelsOfBlock::places_in_lanes(by_place), addends);
     }
     return packed;
   }
@@ -224,21 +249,22 @@ class DepthwiseVnni final : public Kernel {
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(blocks() * bytes));
     for (int64_t b = 0; b < blocks(); ++b) {
       char* to = packed->data<char>() + b * bytes;
-      each_lane(b, [&](int64_t v, int64_t lane, int64_t channel) {
-        const auto c = static_cast<size_t>(channel);
-        if (rule == Rule::kFloat) {
-          reinterpret_cast<float*>(to)[v * 16 + lane] = r.factors[c];
-          return;
-        }
-        auto* words = reinterpret_cast<int32_t*>(to);
-        words[v * 16 + lane] = r.multipliers[c];
-        if (lane % 2) words[64 + v * 16 + lane - 1] = r.multipliers[c];
-        words[128 + v * 16 + lane] = r.shifts[c];
+      const ChannelsOfBlock channels = channels_of(b);
+      if (rule == Rule::kFloat) {
+        std::ranges::copy(channels.in_lanes(r.factors.data()), reinterpret_cast<float*>(to));
+        continue;
+      }
+      auto* words = reinterpret_cast<int32_t*>(to);
+      const auto multipliers = channels.in_lanes(r.multipliers.data()), offsets = channels.in_lanes(r.offsets.data());
+      std::ranges::copy(multipliers, words);
+      std::ranges::copy(channels.in_lanes(r.shifts.data()), words + 128);
+      for (size_t i = 0; i < multipliers.size(); i += 2) {
+        words[64 + i] = multipliers[i + 1];
         // The low half of a sum of 64 bits rounds the product, the high half the shift.
-        int32_t* sum = words + (lane % 2 ? 256 : 192) + v * 16 + lane / 2 * 2;
-        sum[0] = INT32_MIN;
-        sum[1] = r.offsets[c];
-      });
+        words[192 + i] = words[256 + i] = INT32_MIN;
+        words[193 + i] = offsets[i];
+        words[257 + i] = offsets[i + 1];
+      }
     }
     return packed;
   }
