@@ -143,7 +143,9 @@ Result<QuantPtr> read_quantization(SubgraphReader& subgraph, const tfl::Tensor& 
   for (const float s : q->scales)
     if (!(s > 0 && std::isfinite(s))) SMELT_TRY(check_scale(subgraph, s, matters));
   q->zero_points.resize(zeros);
-  for (uint32_t i = 0; i < zeros; ++i) {
+  uint64_t any = 0;
+  for (uint32_t i = 0; i < zeros; ++i) any |= static_cast<uint64_t>(p->zero_point()->Get(i));
+  for (uint32_t i = 0; any != 0 && i < zeros; ++i) {
     const int64_t z = p->zero_point()->Get(i);
     if (z != 0 && matters) SMELT_TRY(check_zero_point(subgraph, z, dtype));
     q->zero_points[i] = static_cast<int32_t>(z);
