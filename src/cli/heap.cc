@@ -20,7 +20,8 @@ void grow_heap_by_huge_pages([[maybe_unused]] size_t small, [[maybe_unused]] siz
   constexpr int kMost = 64 << 20, kLeastMapped = 128 << 10;  // the latter is glibc's own
   static bool called = false;
   if (std::exchange(called, true)) return;
-  small = std::max(small, size_t{4096});  // a page for the header of the block below
+  constexpr size_t kPage = 4096;
+  small = std::max(small, kPage);  // a page for the header of the block below
   const auto end = reinterpret_cast<uintptr_t>(::sbrk(0)), begin = round_up(end + small, uintptr_t{kHugePage});
   if (::sbrk(static_cast<intptr_t>(begin - small - end)) == reinterpret_cast<void*>(-1)) return;
   // One block to the end of the heap's new memory: when it is freed, other blocks come from its begin on.
@@ -28,7 +29,12 @@ void grow_heap_by_huge_pages([[maybe_unused]] size_t small, [[maybe_unused]] siz
   ::mallopt(M_MMAP_THRESHOLD, kMost);
   void* volatile block = std::malloc(small + huge);  // volatile: compilers leave out what is freed at once
   const auto at = reinterpret_cast<uintptr_t>(block);
-  if (at > end && at <= begin) ask_for_huge_pages(reinterpret_cast<void*>(begin), huge);
+  if (at > end && at <= begin) {
+    // The first one, which is certain to be used, says if more are worth asking for.
+    const size_t first = small > kPage ? 0 : kHugePage;
+    fill_huge_pages(reinterpret_cast<void*>(begin), first);
+    ask_for_huge_pages(reinterpret_cast<void*>(begin + first), huge - first);
+  }
   std::free(block);
   ::mallopt(M_MMAP_THRESHOLD, kLeastMapped);
 #endif
