@@ -50,7 +50,7 @@ HWY_INLINE void pixels(Part part, const float* x, int64_t line, int64_t pixel, c
   const auto d = part.d;
   using V = hn::Vec<decltype(part.d)>;
   V acc[PX];
-#pragma GCC unroll 6
+#pragma GCC unroll 7
   for (int p = 0; p < PX; ++p) acc[p] = hn::LoadU(d, f.bias + c);
   constexpr int kColumns = (PX - 1) * STRIDE + KW;
   const float* row = x + c + inside.ky0 * line;
@@ -58,13 +58,13 @@ HWY_INLINE void pixels(Part part, const float* x, int64_t line, int64_t pixel, c
   for (int64_t ky = inside.ky0; ky < inside.ky1; ++ky, row += line, taps += KW * f.stride) {
     if (ky == inside.wrap) row -= inside.back;
     V wv[KW];
-#pragma GCC unroll 5
+#pragma GCC unroll 11
     for (int k = 0; k < KW; ++k) wv[k] = hn::LoadU(d, taps + k * f.stride);
-#pragma GCC unroll 16
+#pragma GCC unroll 17
     for (int column = 0; column < kColumns; ++column) {
       if (column < inside.x0 || column >= inside.x1) continue;
       const V v = part.load(row + column * pixel);
-#pragma GCC unroll 6
+#pragma GCC unroll 7
       for (int p = 0; p < PX; ++p) {
         const int k = column - p * STRIDE;
         if (k >= 0 && k < KW) acc[p] = hn::MulAdd(v, wv[k], acc[p]);
@@ -72,7 +72,7 @@ HWY_INLINE void pixels(Part part, const float* x, int64_t line, int64_t pixel, c
     }
   }
   y += c;
-#pragma GCC unroll 6
+#pragma GCC unroll 7
   for (int p = 0; p < PX; ++p) part.store(hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[p])), y + p * pixel);
 }
 
@@ -147,6 +147,29 @@ constexpr int kMostPixels = 6;
 #else
 constexpr int kMostPixels = 4;
 #endif
+
+/// Neighbouring output pixels of windows of KW columns, stride 1: as many as keep the multipliers busy.
+constexpr int kLargePixels = 7;
+
+/// Computes kLargePixels pixels of channels [c0, c1).
+template <int KW>
+void large_pixels_of_channels(const float* x, int64_t line, int64_t pixel, const DepthwiseFilter& f, int64_t c0,
+                              int64_t c1, const Inside& inside, float* y) {
+  for (int64_t c = c0; c < c1; c += static_cast<int64_t>(hn::Lanes(D())))
+    pixels<kLargePixels, KW, 1>(Whole{}, x, line, pixel, f, c, inside, y);
+}
+
+/// large_pixels_of_channels() of a window's width, as far as registers hold a row of its filter; else nullptr.
+auto large_windows(int64_t width) {
+  constexpr bool kManyRegisters = HWY_MAX_BYTES >= 64 || HWY_ARCH_X86 == 0;
+  using Rows = decltype(&large_pixels_of_channels<7>);
+  if (width == 7) return Rows{large_pixels_of_channels<7>};
+  if constexpr (kManyRegisters) {
+    if (width == 9) return Rows{large_pixels_of_channels<9>};
+    if (width == 11) return Rows{large_pixels_of_channels<11>};
+  }
+  return Rows{};
+}
 
 /// Windows of any width, stride and dilation: taps of one output pixel are `tap` columns apart, first taps of
 /// neighbouring ones `step` columns.
@@ -256,6 +279,15 @@ void channels(Part part, const ConvShape& g, const ImageRows& x, const Depthwise
       }
       return;
     }
+  if constexpr (std::is_same_v<Part, Whole>)
+    if (const auto large = large_windows(kw); large && g.dilation[2] == 1 && s == 1 && g.out[2] >= kLargePixels) {
+      for (int64_t i = 0; i < g.out[2]; i += kLargePixels) {
+        const int64_t ox = std::min(i, g.out[2] - kLargePixels);  // the last ones may be made twice
+        const float* const from = window.at(g, ox);
+        large(from, line, pixel, f, c0, c1, window.inside, y_row + ox * pixel);
+      }
+      return;
+    }
   const Windows windows{line, pixel, kw, g.dilation[2], s};
   for (int64_t ox = 0; ox < g.out[2]; ox += most) {
     const float* const from = window.at(g, ox);
@@ -290,7 +322,9 @@ void depthwise_rows(const ConvShape& g, const ImageRows& x, const DepthwiseFilte
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t n = g.all_in(), full = n / lanes * lanes;
-  constexpr int64_t kBlock = 128;  // channels whose filters stay in the level-1 cache
+  // Channels whose filters stay in the level-1 cache.
+  constexpr int64_t kMostBlock = 128, kFilterFloats = 4096;
+  const int64_t block = std::clamp(kFilterFloats / g.taps() / lanes * lanes, lanes, std::max(lanes, kMostBlock));
   for (int64_t oy = first, rows = 0; oy < last; oy += rows, y += rows * g.out[2] * n) {
     if constexpr (kMayHaveFewChannels)
       if (n < lanes) {
@@ -308,7 +342,7 @@ void depthwise_rows(const ConvShape& g, const ImageRows& x, const DepthwiseFilte
       else
         channels(Whole{}, g, x, f, oy, c0, c1, y);
     };
-    for (int64_t c = 0; c < full; c += kBlock) make(c, std::min(c + kBlock, full));
+    for (int64_t c = 0; c < full; c += block) make(c, std::min(c + block, full));
     if (full < n) make(n - lanes, n);  // some channels are made twice
   }
 }
@@ -386,7 +420,7 @@ class DepthwiseNhwcF32 final : public Kernel, public RowStage {
       n = std::min(few, last - row);
       rows_(g_, x, filter, row, row + n, y);
       apply_activation(act_, y, 1, n * g_.out[2] * g_.all_out(), 0);
-      if (epilogue) (*epilogue)(y, n * g_.out[2], g_.all_out(), g_.all_out());
+      if (epilogue) (*epilogue)(y, n* g_.out[2], g_.all_out(), g_.all_out());
     }
   }
 
