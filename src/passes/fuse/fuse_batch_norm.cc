@@ -126,6 +126,8 @@ class ChannelFolder {
           in_.replace(k, std::move(*made));
         else
           fold_constant(k);
+      } else if (auto made = added_to_input(in_, n)) {
+        in_.replace(k, std::move(*made));
       }
     }
     drop_passing_constants();

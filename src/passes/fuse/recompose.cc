@@ -388,6 +388,7 @@ void recompose(Graph& graph) {
            {softplus, gated_unit, normalization, factored_normalization, scaled_normalization, biased_product})
         if (!made && n.op == Op::kBinary) made = form(in, n);
       if (!made && n.op == Op::kBinary) made = scaled_group_norm(in, n);
+      if (!made && n.op == Op::kBinary) made = scaled_residual(in, n);
       if (!made && n.op == Op::kUnary) made = vector_norm(in, n);
     }
     if (made) in.replace(k, std::move(*made));

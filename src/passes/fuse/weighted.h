@@ -29,4 +29,8 @@ ValueId add_constant(Pattern& in, DType dtype, const Shape& shape, std::span<con
 /// depthwise convolution of one pixel. nullopt for another node.
 std::optional<Node> parallel_convolutions(Pattern& in, const Node& n);
 
+/// A convolution without padding, or a product of rows, of x + c, c having one number a channel, as that of x with
+/// another bias. nullopt for another node.
+std::optional<Node> added_to_input(Pattern& in, const Node& n);
+
 }  // namespace smelt
