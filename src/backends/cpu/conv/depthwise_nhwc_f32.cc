@@ -76,21 +76,23 @@ HWY_INLINE void pixels(Part part, const float* x, int64_t line, int64_t pixel, c
   for (int p = 0; p < PX; ++p) part.store(hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[p])), y + p * pixel);
 }
 
-/// Neighbours in each of two rows of output pixels that are made at once: more take more code and are hardly faster.
+/// True where registers hold more than the neighbours that all levels make at once.
+constexpr bool kManyRegisters = HWY_MAX_BYTES >= 64 || HWY_ARCH_X86 == 0;
+/// The least neighbours in each of two rows of output pixels that are made at once.
 constexpr int kPairPixels = 4;
 
-/// As pixels() for two rows of output pixels, whose windows of K lines lie inside the image. y_line: from the one to
-/// the other.
-template <int K, int STRIDE, class Part>
+/// As pixels() for PX neighbours in each of two rows of output pixels, whose windows of K lines lie inside the image.
+/// y_line: from the one to the other.
+template <int PX, int K, int STRIDE, class Part>
 HWY_INLINE void pixels_of_two_rows(Part part, const float* x, int64_t line, int64_t pixel, const DepthwiseFilter& f,
                                    int64_t c, const Inside& inside, float* y, int64_t y_line) {
   const auto d = part.d;
   using V = hn::Vec<decltype(part.d)>;
   const int64_t x0 = inside.x0, x1 = inside.x1;
-  V acc[2][kPairPixels];
-#pragma GCC unroll 4
-  for (int p = 0; p < kPairPixels; ++p) acc[0][p] = acc[1][p] = hn::LoadU(d, f.bias + c);
-  constexpr int kColumns = (kPairPixels - 1) * STRIDE + K, kLines = STRIDE + K;
+  V acc[2][PX];
+#pragma GCC unroll 7
+  for (int p = 0; p < PX; ++p) acc[0][p] = acc[1][p] = hn::LoadU(d, f.bias + c);
+  constexpr int kColumns = (PX - 1) * STRIDE + K, kLines = STRIDE + K;
   const float* row = x + c;
   const float* taps = f.taps + c;
 #pragma GCC unroll 7
@@ -103,14 +105,14 @@ HWY_INLINE void pixels_of_two_rows(Part part, const float* x, int64_t line, int6
 #pragma GCC unroll 5
       for (int k = 0; k < K; ++k)
         if (seen[r]) wv[r][k] = hn::LoadU(d, taps + ((i - r * STRIDE) * K + k) * f.stride);
-#pragma GCC unroll 11
+#pragma GCC unroll 17
     for (int column = 0; column < kColumns; ++column) {
       if (column < x0 || column >= x1) continue;
       const V v = part.load(row + column * pixel);
 #pragma GCC unroll 2
       for (int r = 0; r < 2; ++r)
-#pragma GCC unroll 4
-        for (int p = 0; p < kPairPixels; ++p) {
+#pragma GCC unroll 7
+        for (int p = 0; p < PX; ++p) {
           const int k = column - p * STRIDE;
           if (seen[r] && k >= 0 && k < K) acc[r][p] = hn::MulAdd(v, wv[r][k], acc[r][p]);
         }
@@ -119,17 +121,9 @@ HWY_INLINE void pixels_of_two_rows(Part part, const float* x, int64_t line, int6
   y += c;
 #pragma GCC unroll 2
   for (int r = 0; r < 2; ++r, y += y_line)
-#pragma GCC unroll 4
-    for (int p = 0; p < kPairPixels; ++p)
+#pragma GCC unroll 7
+    for (int p = 0; p < PX; ++p)
       part.store(hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[r][p])), y + p * pixel);
-}
-
-/// As pixels_of_two_rows() for channels [c0, c1).
-template <int K, int STRIDE, class Part>
-void two_rows_of_channels(Part part, const float* x, int64_t line, int64_t pixel, const DepthwiseFilter& f, int64_t c0,
-                          int64_t c1, const Inside& inside, float* y, int64_t y_line) {
-  for (int64_t c = c0; c < c1; c += static_cast<int64_t>(hn::Lanes(part.d)))
-    pixels_of_two_rows<K, STRIDE>(part, x, line, pixel, f, c, inside, y, y_line);
 }
 
 /// Computes at most `count` pixels, of channels [c0, c1).
@@ -161,7 +155,6 @@ void large_pixels_of_channels(const float* x, int64_t line, int64_t pixel, const
 
 /// large_pixels_of_channels() of a window's width, as far as registers hold a row of its filter; else nullptr.
 auto large_windows(int64_t width) {
-  constexpr bool kManyRegisters = HWY_MAX_BYTES >= 64 || HWY_ARCH_X86 == 0;
   using Rows = decltype(&large_pixels_of_channels<7>);
   if (width == 7) return Rows{large_pixels_of_channels<7>};
   if constexpr (kManyRegisters) {
@@ -184,7 +177,7 @@ HWY_INLINE void wide_pixels(Part part, const float* x, const Windows& g, const D
   const auto d = part.d;
   using V = hn::Vec<decltype(part.d)>;
   V acc[PX];
-#pragma GCC unroll 6
+#pragma GCC unroll 7
   for (int p = 0; p < PX; ++p) acc[p] = hn::LoadU(d, f.bias + c);
   for (int64_t ky = inside.ky0; ky < inside.ky1; ++ky) {
     const float* row = x + c + ky * g.line - (ky >= inside.wrap ? inside.back : 0);
@@ -192,7 +185,7 @@ HWY_INLINE void wide_pixels(Part part, const float* x, const Windows& g, const D
     for (int64_t k = 0; k < g.width; ++k, taps += f.stride) {
       const V w = hn::LoadU(d, taps);
       const int64_t first = k * g.tap;
-#pragma GCC unroll 6
+#pragma GCC unroll 7
       for (int p = 0; p < PX; ++p) {
         const int64_t column = first + p * g.step;
         if (kWhole || (column >= inside.x0 && column < inside.x1))
@@ -201,7 +194,7 @@ HWY_INLINE void wide_pixels(Part part, const float* x, const Windows& g, const D
     }
   }
   y += c;
-#pragma GCC unroll 6
+#pragma GCC unroll 7
   for (int p = 0; p < PX; ++p)
     part.store(hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[p])), y + p * g.pixel);
 }
@@ -296,21 +289,34 @@ void channels(Part part, const ConvShape& g, const ImageRows& x, const Depthwise
   }
 }
 
-/// As channels(), of two rows as rows_at_once() says.
+/// As channels(), of two rows as rows_at_once() says, PX neighbours at a time.
+template <int PX, int K, int STRIDE>
 void channels_of_two_rows(const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t oy, int64_t c0,
                           int64_t c1, float* y_row) {
-  if constexpr (kMakesTwoRows) {
-    const int64_t pixel = g.all_in(), line = g.in[2] * pixel, y_line = g.out[2] * pixel;
-    const auto rows = g.kernel[2] == 5   ? two_rows_of_channels<5, 1, Whole>
-                      : g.stride[2] == 1 ? two_rows_of_channels<3, 1, Whole>
-                                         : two_rows_of_channels<3, 2, Whole>;
-    Window window(g, x, oy);
-    for (int64_t i = 0; i < g.out[2]; i += kPairPixels) {
-      const int64_t ox = std::min(i, g.out[2] - kPairPixels);  // the last ones may be made twice
-      const float* const from = window.at(g, ox);
-      rows(Whole{}, from, line, pixel, f, c0, c1, window.inside, y_row + ox * pixel, y_line);
-    }
+  const int64_t pixel = g.all_in(), line = g.in[2] * pixel, y_line = g.out[2] * pixel;
+  Window window(g, x, oy);
+  for (int64_t i = 0; i < g.out[2]; i += PX) {
+    const int64_t ox = std::min(i, g.out[2] - PX);  // the last ones may be made twice
+    const float* const from = window.at(g, ox);
+    for (int64_t c = c0; c < c1; c += static_cast<int64_t>(hn::Lanes(D())))
+      pixels_of_two_rows<PX, K, STRIDE>(Whole{}, from, line, pixel, f, c, window.inside, y_row + ox * pixel, y_line);
   }
+}
+
+/// channels_of_two_rows() of as many neighbours as suit the width.
+auto pair_rows(const ConvShape& g) {
+  using Rows = decltype(&channels_of_two_rows<kPairPixels, 3, 1>);
+  if constexpr (kManyRegisters) {
+    const bool steps = g.kernel[2] == 3 && g.stride[2] == 1;
+    if (steps && g.out[2] % 7 == 0) return Rows{channels_of_two_rows<7, 3, 1>};
+    if (steps && g.out[2] % 5 == 0) return Rows{channels_of_two_rows<5, 3, 1>};
+  }
+  if constexpr (kMakesTwoRows) {
+    if (g.kernel[2] == 5) return Rows{channels_of_two_rows<kPairPixels, 5, 1>};
+    return g.stride[2] == 1 ? Rows{channels_of_two_rows<kPairPixels, 3, 1>}
+                            : Rows{channels_of_two_rows<kPairPixels, 3, 2>};
+  }
+  return Rows{};
 }
 
 /// False where filled_level() takes other vectors for channels that don't fill one.
@@ -325,6 +331,7 @@ void depthwise_rows(const ConvShape& g, const ImageRows& x, const DepthwiseFilte
   // Channels whose filters stay in the level-1 cache.
   constexpr int64_t kMostBlock = 128, kFilterFloats = 4096;
   const int64_t block = std::clamp(kFilterFloats / g.taps() / lanes * lanes, lanes, std::max(lanes, kMostBlock));
+  const auto pair = pair_rows(g);
   for (int64_t oy = first, rows = 0; oy < last; oy += rows, y += rows * g.out[2] * n) {
     if constexpr (kMayHaveFewChannels)
       if (n < lanes) {
@@ -338,7 +345,7 @@ void depthwise_rows(const ConvShape& g, const ImageRows& x, const DepthwiseFilte
     rows = rows_at_once(g, oy, last);
     const auto make = [&](int64_t c0, int64_t c1) HWY_ATTR {
       if (rows == 2)
-        channels_of_two_rows(g, x, f, oy, c0, c1, y);
+        pair(g, x, f, oy, c0, c1, y);
       else
         channels(Whole{}, g, x, f, oy, c0, c1, y);
     };
@@ -420,7 +427,7 @@ class DepthwiseNhwcF32 final : public Kernel, public RowStage {
       n = std::min(few, last - row);
       rows_(g_, x, filter, row, row + n, y);
       apply_activation(act_, y, 1, n * g_.out[2] * g_.all_out(), 0);
-      if (epilogue) (*epilogue)(y, n* g_.out[2], g_.all_out(), g_.all_out());
+      if (epilogue) (*epilogue)(y, n * g_.out[2], g_.all_out(), g_.all_out());
     }
   }
 
