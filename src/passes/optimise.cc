@@ -10,7 +10,10 @@ Status optimise(Module& module, const Evaluate& evaluate) {
     if (builds_op("ShapeOf") || builds_op("Expand")) fold_shape_arithmetic(module, graph, evaluate, constants);
     if (builds_op("Cast") || builds_op("Expand")) remove_identities(graph);
     if (builds_op("LayerNorm") || builds_op("GroupNorm") || builds_op("Unary") || builds_op("MatMul")) recompose(graph);
-    if (builds_op("Attention")) fuse_attention(graph);
+    if (builds_op("Attention")) {
+      part_joint_heads(graph);
+      fuse_attention(graph);
+    }
     if (builds_op("BatchNorm")) fuse_batch_norm(graph);
     fuse_activations(graph);
     if (builds_op("DequantizeLinear")) fuse_quantization(graph);

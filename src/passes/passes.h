@@ -57,6 +57,9 @@ void join_batched_products(Graph& graph);
 /// For a target whose delegate is XNNPACK: products with int8 or 4-bit weights quantize their rows themselves at run
 /// time, where XNNPACK's formula for that stands before them; a Quantize by slices rounds images of convolutions.
 void fuse_xnnpack_rows(Graph& graph);
+/// Queries, keys and values [3, B, H, S, D] of one product [B, S, 3 * H * D] become three parts of its last dimension,
+/// whose heads are made each for itself, where products read them.
+void part_joint_heads(Graph& graph);
 /// Replaces product, scale, mask, softmax, product by Attention on float32 values, with the transposes of heads where
 /// it takes [B, S, H*D] itself. A row whose keys are all hidden gives zeros, not NaN.
 void fuse_attention(Graph& graph);

@@ -6,6 +6,7 @@
 
 #include "ops/attention/attention.h"
 #include "ops/gather/gather.h"
+#include "ops/shape/shape.h"
 #include "tests/support/exporter_forms.h"
 
 namespace smelt {
@@ -44,6 +45,45 @@ TEST(FuseAttention, PermutationsThatAreInputs) {
                 return join(f, f.matmul(f.softmax(f.matmul(q, turned({0, 2, 3, 1}))), q));
               },
               {"Attention"});
+}
+
+/// Part `i` [2, 3, 5, 8] of queries, keys and values of x [2, 5, 24] that one product makes.
+ValueId joint_part(Forms& f, ValueId parts, int64_t i) {
+  return f.op(Op::kGather, make_attrs<GatherAttrs>(), {parts, f.b.i64_scalar(i)});
+}
+
+TEST(FuseAttention, OneProductOfQueriesKeysAndValues) {
+  const auto parts = [](Forms& f, ValueId x) {
+    return f.transpose(f.reshape(f.matmul(x, f.weights({24, 72})), {2, 5, 3, 3, 8}), {2, 0, 3, 1, 4});
+  };
+  check_fused(kRowsOf24,
+              [&](Forms& f, ValueId x) {
+                const ValueId all = parts(f, f.mul(x, 0.1));
+                const ValueId q = f.mul(joint_part(f, all, 0), 0.35), v = joint_part(f, all, -1);
+                const ValueId k = f.transpose(joint_part(f, all, 1), {0, 1, 3, 2});
+                return join(f, f.matmul(f.softmax(f.matmul(q, k)), v));
+              },
+              {"Binary", "MatMul", "Split", "Attention"});
+  check_fused(kRowsOf24,
+              [&](Forms& f, ValueId x) {
+                SplitAttrs a;
+                a.count = 3;
+                auto split = f.b.node(Op::kSplit, make_attrs<SplitAttrs>(a), {parts(f, f.mul(x, 0.1))}, 3);
+                EXPECT_TRUE(split.ok());
+                std::vector<ValueId> heads;
+                for (const ValueId slice : *split)
+                  heads.push_back(f.op(Op::kSqueeze, make_attrs<NoAttrs>(), {slice, f.b.i64({0})}));
+                const ValueId k = f.transpose(heads[1], {0, 1, 3, 2});
+                return join(f, f.matmul(f.softmax(f.matmul(heads[0], k)), heads[2]));
+              },
+              {"Binary", "MatMul", "Split", "Attention"});
+  check_fused(kRowsOf24,  // the keys are normalized before
+              [&](Forms& f, ValueId x) {
+                const ValueId all = parts(f, f.mul(x, 0.1));
+                const ValueId q = joint_part(f, all, 0), k = f.softmax(joint_part(f, all, 1));
+                return f.matmul(f.softmax(f.matmul(q, f.transpose(k, {0, 1, 3, 2}))), joint_part(f, all, 2));
+              },
+              {"Binary", "MatMul", "Gather", "Gather", "Softmax", "Gather", "Attention"});
 }
 
 TEST(FuseAttention, RootOfTheScaleAndGuardedRows) {

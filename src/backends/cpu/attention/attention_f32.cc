@@ -148,13 +148,24 @@ class AttentionF32 final : public Kernel {
     for (int64_t r = 0; r < n; ++r) {
       float* const row = scores + r * score_row_;
       const int64_t at = has_mask_ ? mask_.row(b, h, i + r) : 0;
-      if (has_mask_) mask(ctx.input(3), at, {0, g_.keys}, row);
+      if (has_mask_) {
+        mask(ctx.input(3), at, {0, g_.keys}, row);
+        if (r + 1 < n) prefetch_mask(ctx.input(3), mask_.row(b, h, i + r + 1));
+      }
       factors[r] = rows_.exponentials(row, g_.keys);
       // A query without any key gets zeros.
       if (!has_mask_ || !std::isnan(*row) || !hides_all(ctx.input(3), at)) continue;
       std::fill_n(row, g_.keys, 0.0f);
       factors[r] = 0;
     }
+  }
+  /// Asks for a row of the mask, which the exponentials of the row before leave time to come.
+  void prefetch_mask(const Tensor& t, int64_t at) const {
+    constexpr int64_t kLine = 64;
+    const int64_t size = bool_mask_ ? 1 : int64_t{sizeof(float)};
+    const char* const row = reinterpret_cast<const char*>(t.raw()) + at * size;
+    if (mask_.strides[3] != 1) return;
+    for (int64_t byte = 0; byte < g_.keys * size; byte += kLine) __builtin_prefetch(row + byte);
   }
   bool hides_all(const Tensor& t, int64_t at) const {
     for (int64_t j = 0; j < g_.keys; ++j) {
