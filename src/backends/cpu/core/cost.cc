@@ -38,10 +38,11 @@ double estimated_time(const Node& node, std::span<const ValueType> inputs, std::
 }
 
 int worthwhile_threads(int threads, const Node& node, std::span<const ValueType> inputs,
-                       std::span<const ValueType> outputs, Isa isa) {
-  constexpr double kLeast = 10000;  // to wake threads that spin, and to meet again, takes some microseconds
+                       std::span<const ValueType> outputs, Isa isa, bool spread) {
+  constexpr double kLeast = 10000;       // to wake threads that spin, and to meet again, takes some microseconds
+  constexpr double kLeastSpread = 5000;  // one thread would take some of them to fetch what the others made
   if (threads <= 1 || inputs.empty() || outputs.empty()) return threads;
-  return estimated_time(node, inputs, outputs, isa) < kLeast ? 1 : threads;
+  return estimated_time(node, inputs, outputs, isa) < (spread ? kLeastSpread : kLeast) ? 1 : threads;
 }
 
 }  // namespace smelt

@@ -11,7 +11,8 @@ namespace smelt {
 double estimated_time(const Node& node, std::span<const ValueType> inputs, std::span<const ValueType> outputs, Isa isa);
 
 /// Threads that a kernel of this node gets, of `threads`: one where to share the work would take longer than the work.
+/// spread: several threads made its inputs, so that each of their caches holds a part.
 int worthwhile_threads(int threads, const Node& node, std::span<const ValueType> inputs,
-                       std::span<const ValueType> outputs, Isa isa);
+                       std::span<const ValueType> outputs, Isa isa, bool spread = false);
 
 }  // namespace smelt

@@ -30,6 +30,16 @@ TEST(Work, LittleOfItStaysOnOneThread) {
   EXPECT_EQ(threads_of_product(1, 2048, 2048), 4) << "many weights are read once";
 }
 
+TEST(Work, LessStaysWhereThreadsMadeIt) {
+  const Node node = node_of(Op::kMatMul, make_attrs<MatMulAttrs>());
+  for (const int64_t m : {4, 40}) {
+    const ValueType in[] = {ValueType::tensor(DType::kF32, {m, 96}), ValueType::tensor(DType::kF32, {96, 96})};
+    const ValueType out[] = {ValueType::tensor(DType::kF32, {m, 96})};
+    EXPECT_EQ(worthwhile_threads(2, node, in, out, Isa::kVnni), 1);
+    EXPECT_EQ(worthwhile_threads(2, node, in, out, Isa::kVnni, true), m == 4 ? 1 : 2);
+  }
+}
+
 TEST(Work, SlowerLevelsShareSooner) {
   EXPECT_EQ(threads_of_product(16, 128, 128), 1);
   EXPECT_EQ(threads_of_product(16, 128, 128, Isa::kBaseline), 4);

@@ -1,5 +1,8 @@
 // The CPU behind the back-end interface: every partition is one node, run by one kernel on the host's tensors, and
 // what is appended to it: the kernel's epilogue, or convolutions that run with it by bands of rows.
+#include <algorithm>
+#include <unordered_set>
+
 #include "backends/backend.h"
 #include "backends/cpu/conv/row_chain.h"
 #include "backends/cpu/conv/winograd_choice.h"
@@ -49,6 +52,7 @@ class CpuPlanCompiler final : public PlanCompiler {
     node->name = chosen->name;
     node->inputs = static_cast<int>(r.node.inputs.size());
     node->made = r.outputs[0].shape;
+    if (threads > 1) spread_.insert(r.node.outputs.begin(), r.node.outputs.end());
     return node;
   }
 
@@ -58,6 +62,7 @@ class CpuPlanCompiler final : public PlanCompiler {
     if (!name) return nullptr;
     node.inputs += static_cast<int>(r.node.inputs.size()) - 1;
     node.made = r.outputs[0].shape;
+    if (threads_ > 1 && !node.one_thread) spread_.insert(r.node.outputs.begin(), r.node.outputs.end());
     return name;
   }
 
@@ -75,7 +80,10 @@ class CpuPlanCompiler final : public PlanCompiler {
  private:
   PackCache& packs(const NodeRequest& r) { return r.lifetime == ConstantLifetime::kModel ? model_packs_ : plan_packs_; }
   int threads(const NodeRequest& r) const {
-    return r.threads == ThreadUse::kAll ? threads_ : worthwhile_threads(threads_, r.node, r.inputs, r.outputs, isa_);
+    if (r.threads == ThreadUse::kAll) return threads_;
+    const bool spread =
+        std::ranges::any_of(r.node.inputs, [&](ValueId id) { return id != kNoValue && spread_.contains(id); });
+    return worthwhile_threads(threads_, r.node, r.inputs, r.outputs, isa_, spread);
   }
   const char* append_epilogue(CpuNode& before, const NodeRequest& r, size_t operand) const {
     const Shape &made = before.made, &y = r.outputs[0].shape;
@@ -99,6 +107,7 @@ class CpuPlanCompiler final : public PlanCompiler {
   PackCache plan_packs_;  ///< of contents that planning computed: their addresses mean nothing to other plans
   Isa isa_;
   int threads_;
+  std::unordered_set<ValueId> spread_;  ///< values that several threads make
 };
 
 class CpuSession final : public BackendSession {
