@@ -41,7 +41,8 @@ enum class CompileMode : uint8_t {
 struct GraphRequirements {
   bool dynamic_quantize = false;            ///< quantization parameters found at run time are values of the graph
   bool widen_float16 = false;               ///< float16 and bfloat16 values between nodes are float32
-  bool fuse_integer_products = false;       ///< MatMul takes quantized rows with a scale and zero point as operands
+  bool fuse_integer_products = false;       ///< MatMul takes quantized rows with a scale and zero point as operands,
+                                            ///< Recurrent quantized weights
   bool tabulate_byte_functions = false;     ///< TableFind of 8-bit queries is faster than arithmetic
   bool share_dynamic_quantization = false;  ///< Conv and MatMul take int8 values with a scale an image or row
   bool litert_xnnpack = false;              ///< SessionOptions::arithmetic is kLiteRtXnnpack

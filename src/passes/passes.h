@@ -105,7 +105,8 @@ std::shared_ptr<const Module> dynamic_quantize(std::shared_ptr<const Module> mod
 /// For back-ends whose MatMul takes quantized rows with their scale and zero point, and whose ConvInteger takes
 /// quantized filters: replaces MatMulInteger of rows quantized at run time, the Cast of its accumulators, the product
 /// with scales and the sum with a bias by one MatMul; ConvInteger of channels-last images, the Cast and the product by
-/// one ConvInteger. Returns the module itself if it has neither.
+/// one ConvInteger. A Recurrent with dynamic quantization reads its quantized weights. Returns the module itself if it
+/// has none of these.
 std::shared_ptr<const Module> fuse_integer_products(std::shared_ptr<const Module> module);
 /// For back-ends that look results up: replaces what computes 8-bit results of one 8-bit value by several nodes, real
 /// ones between DequantizeLinear and QuantizeLinear included, or by a Binary, by a TableFind of its 256 results, which

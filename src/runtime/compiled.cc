@@ -81,7 +81,8 @@ Result<std::shared_ptr<const Module>> Compiled::compile(InputDefaults defaults, 
   auto module = legalized(std::move(optimised), required);
   if (builds_op("Quantize") && required.share_dynamic_quantization)
     module = share_dynamic_quantization(std::move(module));
-  if ((builds_op("MatMulInteger") || builds_op("ConvInteger")) && required.fuse_integer_products)
+  if ((builds_op("MatMulInteger") || builds_op("ConvInteger") || builds_op("Recurrent")) &&
+      required.fuse_integer_products)
     module = fuse_integer_products(std::move(module));
   if (builds_op("TableFind") && required.tabulate_byte_functions) module = tabulate_byte_functions(std::move(module));
   return module;

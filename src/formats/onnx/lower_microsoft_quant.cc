@@ -5,6 +5,7 @@
 #include "formats/onnx/attr_readers.h"
 #include "formats/onnx/microsoft.h"
 #include "formats/onnx/ops.h"
+#include "ops/common/quantized_pair.h"
 #include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"
 #include "ops/pool/pool.h"
@@ -356,8 +357,37 @@ void lower_gather_block_quantized(NodeContext& n) {
   n.emit(Op::kGatherBlockQuantized, a, n.operands(3, 4));
 }
 
-/// Weights [D, I, 4H] with scales [D] or [D, 4H], as the recurrent operator wants them: real [D, 4H, I].
+/// Quantization of a matrix of D * 4H rows from scales and zero points [D] or [D, 4H]; nullptr where they or the sizes
+/// are not constants of that form.
+QuantPtr quant_of_gate_rows(NodeContext& n, const ValueType& w, int scale, int zero) {
+  const Tensor *s = n.const_tensor(scale), *z = n.has(zero) ? n.const_tensor(zero) : nullptr;
+  if (!w.is_static() || w.shape.rank() != 3 || !is_8bit(w.dtype) || !s || s->dtype() != DType::kF32) return nullptr;
+  const int64_t directions = w.shape[0], gates = w.shape[2], rows = directions * gates;
+  const auto repeats = [&](const Tensor& t) -> int64_t {
+    return t.elements() == rows ? 1 : t.elements() == directions ? gates : 0;
+  };
+  if (rows < 1 || repeats(*s) == 0 || (n.has(zero) && (!z || z->dtype() != w.dtype || repeats(*z) == 0)))
+    return nullptr;
+  auto quant = std::make_shared<Quantization>();
+  quant->kind = Quantization::Kind::kPerAxis;
+  for (int64_t i = 0; i < rows; ++i) {
+    const float value = s->data<float>()[i / repeats(*s)];
+    if (!std::isnormal(value) || value < 0) return nullptr;
+    quant->scales.push_back(value);
+    quant->zero_points.push_back(z ? static_cast<int32_t>(get_int(*z, i / repeats(*z))) : 0);
+  }
+  return quant;
+}
+
+/// Weights [D, I, 4H] with scales [D] or [D, 4H], as the recurrent operator wants them: real [D, 4H, I]. Those of
+/// constants are made of quantized ones by a Dequantize and a Reshape.
 ValueId recurrent_weights(NodeContext& n, int w, int scale, int zero) {
+  const ValueType type = n.ok() && n.in(w) != kNoValue ? n.type(n.in(w)) : ValueType{};
+  if (const QuantPtr quant = quant_of_gate_rows(n, type, scale, zero); quant && n.const_tensor(w)) {
+    const int64_t d = type.shape[0], k = type.shape[1], rows = type.shape[2];
+    const ValueId quantized = n.with_quant(n.reshape(n.transpose(n.in(w), {0, 2, 1}), {d * rows, k}), quant);
+    return n.reshape(n.add(Op::kDequantize, NoAttrs{}, {quantized}), {d, rows, k});
+  }
   const auto widen = [&](ValueId v) { return n.rank(v) == 2 ? n.unsqueeze(v, {1}) : n.unsqueeze(v, {1, 2}); };
   ValueId real = n.cast(n.in(w), DType::kF32);
   if (n.has(zero)) real = n.binary(Binary::kSub, real, widen(n.cast(n.in(zero), DType::kF32)));

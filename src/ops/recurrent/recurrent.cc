@@ -37,6 +37,12 @@ std::vector<T> load(KernelContext& ctx, int i) {
   if (!ctx.has(i)) return out;
   const Tensor& t = ctx.input(i);
   out.resize(static_cast<size_t>(t.elements()));
+  if (t.quant()) {
+    std::vector<float> real(out.size());
+    dequantize(t, real.data());
+    std::copy(real.begin(), real.end(), out.begin());
+    return out;
+  }
   if constexpr (std::is_same_v<T, double>)
     to_doubles(t, out.data());
   else
@@ -261,8 +267,11 @@ Status infer_Recurrent(InferContext& ctx) {
     input = x.shape[2];
   }
   const Shape state = a.batch_first ? Shape{batch, d, h} : Shape{d, batch, h};
-  SMELT_TRY(expect(ctx, 1, Shape{d, g * h, input}, "w"));
-  SMELT_TRY(expect(ctx, 2, Shape{d, g * h, h}, "r"));
+  const auto of_gates = [&](int i, int64_t k) {  // quantized ones: rows of all directions, with a scale each
+    return ctx.has(i) && ctx.input(i).quant ? Shape{d * g * h, k} : Shape{d, g * h, k};
+  };
+  SMELT_TRY(expect(ctx, 1, of_gates(1, input), "w"));
+  SMELT_TRY(expect(ctx, 2, of_gates(2, h), "r"));
   SMELT_TRY(expect(ctx, 3, Shape{d, 2 * g * h}, "b"));
   SMELT_TRY(expect(ctx, 4, Shape{batch}, "sequence_lens"));
   SMELT_TRY(expect(ctx, 5, state, "initial_h"));

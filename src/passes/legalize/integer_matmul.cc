@@ -10,12 +10,18 @@
 #include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
+#include "ops/recurrent/recurrent.h"
 #include "passes/fuse/pattern.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
 namespace {
+
+/// True for a Recurrent whose products see 8-bit values.
+bool rounds_states(const Node& n) {
+  return n.op == Op::kRecurrent && static_cast<const RecurrentAttrs&>(*n.attrs).dynamic_quantization;
+}
 
 bool is_one_number(const ValueType& t, DType dtype) {
   return t.dtype == dtype && !t.quant && t.is_static() && t.shape.elements() == 1 && t.shape.rank() <= 1;
@@ -137,6 +143,23 @@ std::optional<Node> rescaled_convolution(Pattern& in, const Node& n) {
   return std::nullopt;
 }
 
+/// An LSTM whose products see 8-bit values, with the quantized weights that its real ones are made of.
+std::optional<Node> quantized_recurrence(const Pattern& in, const Node& n) {
+  if (!rounds_states(n)) return std::nullopt;
+  Node made = n;
+  for (const size_t i : {1, 2}) {
+    const Node* reshape = in.producer(n.inputs[i], Op::kReshape);
+    const Node* real = reshape ? in.producer(reshape->inputs[0], Op::kDequantize) : nullptr;
+    if (!real) return std::nullopt;
+    const ValueType &w = in.type(n.inputs[i]), &q = in.type(real->inputs[0]);
+    if (!in.constant(real->inputs[0]) || !is_8bit(q.dtype) || !q.quant || !w.is_static() || w.shape.rank() != 3 ||
+        !q.is_static() || q.shape != Shape{w.shape[0] * w.shape[1], w.shape[2]})
+      return std::nullopt;
+    made.inputs[i] = real->inputs[0];
+  }
+  return made;
+}
+
 bool fuse_integer_products(Graph& graph) {
   Pattern in(graph);
   bool changed = false;
@@ -144,6 +167,7 @@ bool fuse_integer_products(Graph& graph) {
     auto made = rescaled_product(in, graph.nodes[k]);
     if (!made) made = with_bias(in, graph.nodes[k]);
     if (!made) made = rescaled_convolution(in, graph.nodes[k]);
+    if (!made) made = quantized_recurrence(in, graph.nodes[k]);
     if (!made) continue;
     in.replace(k, std::move(*made));
     changed = true;
@@ -153,8 +177,9 @@ bool fuse_integer_products(Graph& graph) {
 }
 
 bool has_integer_products(const Graph& g) {
-  return std::any_of(g.nodes.begin(), g.nodes.end(),
-                     [](const Node& n) { return n.op == Op::kMatMulInteger || n.op == Op::kConvInteger; });
+  return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Node& n) {
+    return n.op == Op::kMatMulInteger || n.op == Op::kConvInteger || rounds_states(n);
+  });
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
+#include "ops/recurrent/recurrent.h"
+#include "ops/shape/shape.h"
 #include "passes/passes.h"
 #include "smelt/model.h"
 #include "tests/support/op_case.h"
@@ -119,6 +121,37 @@ TEST(IntegerProducts, StayWhereTheirAccumulatorsAreRead) {
     if (n.op == Op::kMatMulInteger) graph.outputs.push_back(n.outputs[0]);
   const auto fused = fuse_integer_products(module);
   EXPECT_EQ(fused->graphs[0].nodes.size(), graph.nodes.size());
+}
+
+/// An LSTM that rounds its states, or does not, whose weights are quantized constants that become real.
+std::shared_ptr<Module> recurrence_of_bytes(bool rounds) {
+  auto module = module_of_one_graph();
+  Builder b(*module, 0);
+  const NodeMaker node{b};
+  RecurrentAttrs a;
+  a.hidden = 3;
+  a.dynamic_quantization = rounds;
+  const auto weights = [&](int64_t k, uint32_t seed) {
+    const ValueId q = b.constant("w", test::random_quantized(DType::kI8, {12, k}, 0.01f, 0, seed));
+    const ValueId real = node(Op::kDequantize, make_attrs<NoAttrs>(), {q})[0];
+    return node(Op::kReshape, make_attrs<ReshapeAttrs>(), {real, b.constant("to", test::i64({1, 12, k}))})[0];
+  };
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{4, 1, 5}));
+  const ValueId w = weights(5, 1), r = weights(3, 2);
+  b.graph().outputs = {node(Op::kRecurrent, make_attrs<RecurrentAttrs>(a), {x, w, r})[0]};
+  return module;
+}
+
+TEST(IntegerProducts, RecurrentReadsQuantizedWeights) {
+  for (const bool rounds : {false, true}) {
+    const auto module = recurrence_of_bytes(rounds);
+    const auto fused = fuse_integer_products(module);
+    EXPECT_EQ(fused != module, rounds);
+    const Graph& g = fused->graphs[0];
+    ASSERT_FALSE(g.nodes.empty());
+    for (const size_t i : {1, 2}) EXPECT_EQ(g.value(g.nodes.back().inputs[i]).type.quant != nullptr, rounds);
+    EXPECT_EQ(g.nodes.size(), rounds ? 1U : 5U);
+  }
 }
 
 }  // namespace

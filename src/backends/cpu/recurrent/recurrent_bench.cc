@@ -14,6 +14,13 @@ SMELT_BENCH_CASES(recurrent) {
   c.constants = {1, 2, 3};
   c.outputs.resize(3);
   cases.add(c, 2.0 * kSteps * 4 * kHidden * (kFeatures + kHidden));
+  lstm.dynamic_quantization = true;
+  OpCase bytes{"lstm/dynamic_qint8", Op::kRecurrent, make_attrs<RecurrentAttrs>(lstm)};
+  bytes.inputs = {f32({kSteps, 1, kFeatures}), random_quantized(DType::kI8, {4 * kHidden, kFeatures}, 0.004f, 0, 2),
+                  random_quantized(DType::kI8, {4 * kHidden, kHidden}, 0.004f, 0, 3), f32({1, 8 * kHidden}, 4)};
+  bytes.constants = {1, 2, 3};
+  bytes.outputs.resize(3);
+  cases.add(bytes, 2.0 * kSteps * 4 * kHidden * (kFeatures + kHidden));
   constexpr int64_t kUnits = 64, kMemory = 8;
   OpCase svdf{"svdf/qint8", Op::kTfSvdf, make_attrs<TfSvdfAttrs>()};
   svdf.inputs = {random_quantized(DType::kI8, {1, 96}, 0.05f, -7, 1),

@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "backends/cpu/core/targets.h"
@@ -14,6 +15,7 @@
 #include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "backends/cpu/gemm/gemm_f32.h"
+#include "backends/cpu/recurrent/dynamic_product.h"
 #include "ops/recurrent/recurrent.h"
 
 #ifndef SMELT_CPU_RECURRENT_F32
@@ -163,12 +165,19 @@ class RecurrentF32 final : public Kernel {
     hidden_ = a_.hidden;
     n_ = round_up(hidden_, 16);
     directions_ = (a_.forward ? 1 : 0) + (a_.backward ? 1 : 0);
-    w_size_ = gemm_.packed_size(input_, gates_ * n_);
-    r_size_ = gemm_.packed_size(hidden_, first_ * n_);
+    if (spec.inputs[1].quant) {
+      const GateColumns columns{gates_, hidden_, n_, directions_};
+      of_x_.emplace(spec, 1, 3, columns, input_);
+      of_state_.emplace(spec, 2, -1, columns, hidden_);
+    } else {
+      w_size_ = gemm_.packed_size(input_, gates_ * n_);
+      r_size_ = gemm_.packed_size(hidden_, first_ * n_);
+    }
     last_size_ = first_ < gates_ ? gemm_.packed_size(hidden_, n_) : 0;
     direction_size_ = w_size_ + r_size_ + last_size_ + (spec.has(7) ? 3 * n_ : 0);
     has_peephole_ = spec.has(7);
     const auto address = [&](size_t i) -> const void* { return spec.has(i) ? spec.constant(i)->identity() : nullptr; };
+    if (of_x_ && !has_peephole_) return;
     const RecurrentKey key{{address(1), address(2), address(3), address(7)},
                            {input_, hidden_, gates_, directions_},
                            &gemm_,
@@ -180,16 +189,21 @@ class RecurrentF32 final : public Kernel {
         });
   }
   size_t scratch_bytes() const override {
-    const int64_t coarse = a_.dynamic_quantization ? steps_ * batch_ * input_ : 0;
-    return static_cast<size_t>((steps_ * gates_ + first_ + 1 + 3) * batch_ * n_ + coarse + 16) * sizeof(float);
+    const int64_t coarse = a_.dynamic_quantization && !of_x_ ? steps_ * batch_ * input_ : 0;
+    const int64_t floats = (steps_ * gates_ + first_ + 1 + 3) * batch_ * n_ + coarse + 16;
+    return static_cast<size_t>(of_x_bytes() + of_state_bytes() + floats * static_cast<int64_t>(sizeof(float)));
   }
   Status run(KernelContext& ctx) const override {
-    auto* scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
-    if (!scratch) return Error(ErrorCode::kLimit, "no memory for the gates of a recurrent operator");
+    auto* const workspace = static_cast<char*>(ctx.scratch(scratch_bytes()));
+    if (!workspace) return Error(ErrorCode::kLimit, "no memory for the gates of a recurrent operator");
+    char* const of_state = workspace + of_x_bytes();
+    auto* scratch = reinterpret_cast<float*>(of_state + of_state_bytes());
     const float* x = ctx.input(0).data<float>();
     const auto state = [&](int i) { return ctx.has(i) ? ctx.input(i).data<float>() : nullptr; };
     const auto wanted = [&](int i) { return ctx.wants(i) ? ctx.output(i).data<float>() : nullptr; };
-    if (a_.dynamic_quantization) {
+    if (of_x_) {
+      of_x_->quantize(x, input_, steps_ * batch_, workspace);
+    } else if (a_.dynamic_quantization) {
       ops_.through_bytes(x, steps_ * batch_ * input_, scratch);
       x = scratch;
       scratch += steps_ * batch_ * input_;
@@ -198,15 +212,18 @@ class RecurrentF32 final : public Kernel {
       float* pre = scratch;
       float* h = pre + steps_ * gates_ * batch_ * n_;
       float* c = h + batch_ * n_;
-      gemm_.run(steps_ * batch_, gates_ * n_, input_, x, input_, weights(d), 0, gemm_.panels(gates_ * n_), pre,
-                gates_ * n_, nullptr, -kInf, kInf);
+      if (of_x_)
+        of_x_->multiply(d, steps_ * batch_, workspace, pre);
+      else
+        gemm_.run(steps_ * batch_, gates_ * n_, input_, x, input_, weights(d), 0, gemm_.panels(gates_ * n_), pre,
+                  gates_ * n_, nullptr, -kInf, kInf);
       load_state(state(5), d, h);
       load_state(state(6), d, c);
       const bool backward = a_.backward && (d == 1 || !a_.forward);
       float* y = wanted(0);
       for (int64_t k = 0; k < steps_; ++k) {
         const int64_t t = backward ? steps_ - 1 - k : k;
-        step(d, pre, t, h, c);
+        step(d, pre, t, h, c, of_state);
         if (y) store_step(h, d, t, y);
       }
       if (float* to = wanted(1)) store_state(h, d, to);
@@ -216,7 +233,9 @@ class RecurrentF32 final : public Kernel {
   }
 
  private:
-  const float* weights(int64_t d) const { return packed_->data<float>() + d * direction_size_; }
+  int64_t of_x_bytes() const { return of_x_ ? of_x_->workspace_bytes(steps_ * batch_) : 0; }
+  int64_t of_state_bytes() const { return of_state_ ? of_state_->workspace_bytes(batch_) : 0; }
+  const float* weights(int64_t d) const { return packed_ ? packed_->data<float>() + d * direction_size_ : nullptr; }
   /// Row of the state of sequence b, in floats of one hidden state.
   int64_t state_row(int64_t d, int64_t b) const { return a_.batch_first ? b * directions_ + d : d * batch_ + b; }
   void load_state(const float* from, int64_t d, float* to) const {
@@ -232,17 +251,25 @@ class RecurrentF32 final : public Kernel {
       std::copy_n(h + b * n_, hidden_, y + row * hidden_);
     }
   }
-  void step(int64_t d, const float* pre, int64_t t, float* h, float* c) const {
+  /// rec: the product of the states and the gates that come first.
+  void multiply_state(int64_t d, const float* h, float* coarse, char* workspace, float* rec) const {
+    if (of_state_) {
+      of_state_->quantize(h, n_, batch_, workspace);
+      of_state_->multiply(d, batch_, workspace, rec);
+      return;
+    }
+    if (a_.dynamic_quantization) {
+      ops_.through_bytes(h, batch_ * n_, coarse);
+      h = coarse;
+    }
+    gemm_.run(batch_, first_ * n_, hidden_, h, n_, weights(d) + w_size_, 0, gemm_.panels(first_ * n_), rec, first_ * n_,
+              nullptr, -kInf, kInf);
+  }
+  void step(int64_t d, const float* pre, int64_t t, float* h, float* c, char* workspace) const {
     float* reset = c + batch_ * n_;
     float* rec = reset + batch_ * n_;
     const float* r = weights(d) + w_size_;
-    const float* seen = h;
-    if (a_.dynamic_quantization) {
-      ops_.through_bytes(h, batch_ * n_, reset);
-      seen = reset;
-    }
-    gemm_.run(batch_, first_ * n_, hidden_, seen, n_, r, 0, gemm_.panels(first_ * n_), rec, first_ * n_, nullptr, -kInf,
-              kInf);
+    multiply_state(d, h, reset, workspace, rec);
     const auto cell = [&](int64_t b) {
       CellStep s{};
       s.pre = pre + (a_.batch_first ? b * steps_ + t : t * batch_ + b) * gates_ * n_;
@@ -284,6 +311,10 @@ class RecurrentF32 final : public Kernel {
   Packed pack(const KernelSpec& spec) const {
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(direction_size_ * directions_) * sizeof(float));
     const int64_t rows = gates_ * hidden_;
+    if (of_x_) {
+      for (int64_t d = 0; d < directions_; ++d) pack_peephole(spec, d, packed->data<float>() + d * direction_size_);
+      return packed;
+    }
     const Tensor weights = spec.constant(1)->read_once(), recurrence = spec.constant(2)->read_once();
     for (int64_t d = 0; d < directions_; ++d) {
       const float* w = weights.data<float>() + d * rows * input_;
@@ -300,11 +331,13 @@ class RecurrentF32 final : public Kernel {
       pack_gates(w, input_, 0, gates_, bias, to);
       pack_gates(r, hidden_, 0, first_, {}, to + w_size_);
       if (first_ < gates_) pack_gates(r, hidden_, first_, gates_, last, to + w_size_ + r_size_);
-      for (int64_t g = 0; has_peephole_ && g < 3; ++g)
-        std::copy_n(spec.constant(7)->data<float>() + (d * 3 + g) * hidden_, hidden_,
-                    to + w_size_ + r_size_ + last_size_ + g * n_);
+      pack_peephole(spec, d, to + w_size_ + r_size_ + last_size_);
     }
     return packed;
+  }
+  void pack_peephole(const KernelSpec& spec, int64_t d, float* to) const {
+    for (int64_t g = 0; has_peephole_ && g < 3; ++g)
+      std::copy_n(spec.constant(7)->data<float>() + (d * 3 + g) * hidden_, hidden_, to + g * n_);
   }
 
   RecurrentAttrs a_;
@@ -315,6 +348,7 @@ class RecurrentF32 final : public Kernel {
   int64_t steps_ = 0, batch_ = 0, input_ = 0, hidden_ = 0, directions_ = 1;
   int64_t n_ = 0;  ///< hidden_ rounded up to whole vectors
   int64_t w_size_ = 0, r_size_ = 0, last_size_ = 0, direction_size_ = 0;
+  std::optional<DynamicProduct> of_x_, of_state_;  ///< where weights are quantized
   Packed packed_;
 };
 
