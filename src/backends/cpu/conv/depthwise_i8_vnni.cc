@@ -196,15 +196,16 @@ class DepthwiseVnni final : public Kernel {
   }
 
  private:
-  /// Pixels of a bundle: those that waste least of the blocks.
+  /// Pixels of a bundle: those that waste least of the blocks. What a block reads once, its weights and what rescales
+  /// its accumulators, takes as long as the pixels of a few bundles.
   int64_t bundle() const {
-    constexpr int64_t kMost = 16;
+    constexpr int64_t kMost = 16, kReading = 2;
     int64_t best = 1, least = INT64_MAX;
     for (int64_t p = 1; p <= std::min(kMost, g_.out[2]); ++p) {
-      const int64_t blocks =
-          (g_.out[2] + p - 1) / p * ((p * g_.groups + DepthwiseRow::kBlock - 1) / DepthwiseRow::kBlock);
-      if (blocks >= least) continue;
-      least = blocks;
+      const int64_t bundles = (g_.out[2] + p - 1) / p;
+      const int64_t cost = (bundles + kReading) * ((p * g_.groups + DepthwiseRow::kBlock - 1) / DepthwiseRow::kBlock);
+      if (cost >= least) continue;
+      least = cost;
       best = p;
     }
     return best;
