@@ -215,8 +215,10 @@ class MatMulW4 final : public Kernel {
   void products(const Operands& in, int64_t panel, int64_t count, int64_t from, int64_t to) const {
     const int64_t first = panel * gemm_.lanes, n = std::min(s_.n - first, count * gemm_.lanes);
     const Bounds bounds = activation_bounds(attrs_.act);
-    const W4Rows by{in.bias ? in.bias + first : nullptr,
-                    reinterpret_cast<const float*>(packed_->data<char>() + takes_at_) + first, bounds.lo, bounds.hi};
+    const auto* takes = reinterpret_cast<const float*>(packed_->data<char>() + takes_at_) + first;
+    const W4Rows by{in.bias ? in.bias + first : nullptr, in.params ? takes : nullptr, bounds.lo, bounds.hi};
+    if (by.zeros && to - from == 1)
+      for (int64_t j = 0; j < n; j += kMostLanes) __builtin_prefetch(by.zeros + j);
     alignas(64) float out[W4Gemm::kMostRows * W4Gemm::kOneRowPanels * kMostLanes];
     const int64_t pairs = count / 2;
     W4Tile t = tile(panel);

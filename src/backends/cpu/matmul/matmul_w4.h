@@ -32,7 +32,7 @@ struct W4Tile {
 /// How rows of accumulators become rows of y.
 struct W4Rows {
   const float* bias;   ///< null: none
-  const float* zeros;  ///< what a row's zero point of one takes off
+  const float* zeros;  ///< what a row's zero point of one takes off; null: rows have none
   float low, high;
 };
 
