@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/cpu/attention/row_attention.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
@@ -20,6 +21,7 @@ class GroupQueryF32 final : public Kernel {
       : a_(spec.attrs<GroupQueryAttrs>()),
         gemm_(gemm_f32(spec.isa)),
         vector_ops_(vector_ops(spec.isa)),
+        row_ops_(row_attention(spec.isa)),
         packed_(!spec.has(kK)),
         given_(spec.has(kPastK)),
         batch_(spec.inputs[kQ].shape[0]),
@@ -34,10 +36,12 @@ class GroupQueryF32 final : public Kernel {
     slots_ = std::min<int64_t>(std::max(spec.threads, 1), batch_ * a_.kv_heads);
     constexpr int64_t kScores = 32 * 1024;  // of a block, to stay in a near cache
     block_ = std::clamp<int64_t>(kScores / (capacity_ * gemm_.mr) * gemm_.mr, std::min(gemm_.mr, rows_), rows_);
-    q_workspace_ = padded_floats(rows_ == 1 ? padded_floats(depth_) + gemm_.packed_size(depth_, 1) : rows_ * depth_);
-    k_workspace_ = padded_floats(rows_ == 1 ? 0 : gemm_.packed_size(depth_, capacity_));
-    v_workspace_ = padded_floats(gemm_.packed_size(capacity_, depth_));
-    workspace_ = q_workspace_ + k_workspace_ + v_workspace_ + padded_floats(block_ * capacity_);
+    const int64_t share = a_.num_heads / a_.kv_heads;
+    score_row_ = padded_floats(capacity_);
+    q_workspace_ = padded_floats((rows_ == 1 ? share : rows_) * depth_);
+    k_workspace_ = rows_ == 1 ? 0 : padded_floats(gemm_.packed_size(depth_, capacity_));
+    v_workspace_ = rows_ == 1 ? 0 : padded_floats(gemm_.packed_size(capacity_, depth_));
+    workspace_ = q_workspace_ + k_workspace_ + v_workspace_ + (rows_ == 1 ? share : block_) * score_row_;
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(slots_ * workspace_) * sizeof(float); }
 
@@ -75,15 +79,16 @@ class GroupQueryF32 final : public Kernel {
 
   /// y = a head's row x as it is at row i of batch entry b.
   void rotate(const KernelContext& ctx, int64_t b, int64_t i, const float* x, float* y) const {
-    std::copy_n(x, depth_, y);
+    const int64_t turned = a_.rotary ? 2 * half_ : 0;
+    std::copy_n(x + turned, depth_ - turned, y + turned);
     if (!a_.rotary) return;
     const int64_t at = position(ctx, b, i) * half_;
     const float *cos = ctx.input(kCos).data<float>() + at, *sin = ctx.input(kSin).data<float>() + at;
-    const int64_t step = a_.interleaved ? 2 : 1, apart = a_.interleaved ? 1 : half_;
+    if (!a_.interleaved) return row_ops_.rotate(x, cos, sin, half_, y);
     for (int64_t j = 0; j < half_; ++j) {
-      const float u = x[j * step], v = x[j * step + apart];
-      y[j * step] = u * cos[j] - v * sin[j];
-      y[j * step + apart] = u * sin[j] + v * cos[j];
+      const float u = x[2 * j], v = x[2 * j + 1];
+      y[2 * j] = u * cos[j] - v * sin[j];
+      y[2 * j + 1] = u * sin[j] + v * cos[j];
     }
   }
   /// Row i of head h of the fresh keys (first = 0) or values (1).
@@ -114,32 +119,38 @@ class GroupQueryF32 final : public Kernel {
   /// All heads that share the cache of batch entry b and head kv.
   void group(KernelContext& ctx, int64_t b, int64_t kv, float* workspace) const {
     const float *k = fill(ctx, 0, b, kv), *v = fill(ctx, 1, b, kv);
+    if (rows_ == 1) return one_row(ctx, b, kv, k, v, workspace);
     float *const q = workspace, *const keys = workspace + q_workspace_, *const values = keys + k_workspace_;
     float* const scores = values + v_workspace_;
     const int64_t share = a_.num_heads / a_.kv_heads, length = before(ctx, b) + rows_;
     const int64_t q_step = packed_ ? width_ : a_.num_heads * depth_, y_step = a_.num_heads * depth_;
     const Bounds all = activation_bounds({});
-    if (rows_ > 1) gemm_.pack(k, 1, depth_, depth_, length, nullptr, keys, scale_);
+    gemm_.pack(k, 1, depth_, depth_, length, nullptr, keys, scale_);
     gemm_.pack(v, depth_, 1, length, depth_, nullptr, values);
     for (int64_t h = kv * share; h < (kv + 1) * share; ++h) {
       for (int64_t i = 0; i < rows_; ++i)
         rotate(ctx, b, i, ctx.input(kQ).data<float>() + (b * rows_ + i) * q_step + h * depth_, q + i * depth_);
       for (int64_t i = 0; i < rows_; i += block_) {
         const int64_t n = std::min(block_, rows_ - i);
-        if (rows_ > 1) {
-          gemm_.run(n, length, depth_, q + i * depth_, depth_, keys, 0, gemm_.panels(length), scores, length, nullptr,
-                    all.lo, all.hi);
-        } else {
-          // The cache's rows stay where they are; the query is the packed side.
-          float* const turned = q + padded_floats(depth_);
-          gemm_.pack(q, 1, 1, depth_, 1, nullptr, turned, scale_);
-          gemm_.run(length, 1, depth_, k, depth_, turned, 0, 1, scores, 1, nullptr, all.lo, all.hi);
-        }
+        gemm_.run(n, length, depth_, q + i * depth_, depth_, keys, 0, gemm_.panels(length), scores, length, nullptr,
+                  all.lo, all.hi);
         for (int64_t r = 0; r < n; ++r) weigh(length - rows_ + i + r + 1, length, scores + r * length);
         gemm_.run(n, depth_, length, scores, length, values, 0, gemm_.panels(depth_),
                   ctx.output(0).data<float>() + (b * rows_ + i) * y_step + h * depth_, y_step, nullptr, all.lo, all.hi);
       }
     }
+  }
+  /// group() for one query a head: the rows of the caches stay where they are.
+  void one_row(KernelContext& ctx, int64_t b, int64_t kv, const float* k, const float* v, float* workspace) const {
+    const int64_t share = a_.num_heads / a_.kv_heads, length = before(ctx, b) + 1;
+    const int64_t begin = a_.window > 0 ? std::max<int64_t>(0, length - a_.window) : 0, n = length - begin;
+    float *const q = workspace, *const scores = workspace + q_workspace_;
+    const float* x = ctx.input(kQ).data<float>() + b * (packed_ ? width_ : a_.num_heads * depth_) + kv * share * depth_;
+    for (int64_t h = 0; h < share; ++h) rotate(ctx, b, 0, x + h * depth_, q + h * depth_);
+    row_ops_.scores(q, share, k + begin * depth_, n, depth_, scale_, scores, score_row_);
+    for (int64_t h = 0; h < share; ++h) weigh(n, n, scores + h * score_row_);
+    row_ops_.weigh(scores, score_row_, share, v + begin * depth_, n, depth_,
+                   ctx.output(0).data<float>() + (b * a_.num_heads + kv * share) * depth_);
   }
   /// Scores of a query that sees the keys before `end`, of `length`, become weights.
   void weigh(int64_t end, int64_t length, float* scores) const {
@@ -156,11 +167,12 @@ class GroupQueryF32 final : public Kernel {
   GroupQueryAttrs a_;
   const GemmF32& gemm_;
   const VectorOps& vector_ops_;
+  const RowAttention& row_ops_;
   bool packed_, given_;
   int64_t batch_, rows_, width_, depth_, capacity_, past_, half_;
   bool own_positions_;
   float scale_ = 1;
-  int64_t slots_ = 1, block_ = 1, q_workspace_ = 0, k_workspace_ = 0, v_workspace_ = 0, workspace_ = 0;
+  int64_t slots_ = 1, block_ = 1, score_row_ = 0, q_workspace_ = 0, k_workspace_ = 0, v_workspace_ = 0, workspace_ = 0;
 };
 
 bool is_static_f32(const ValueType& t) { return is_unquantized_f32(t) && t.is_static(); }

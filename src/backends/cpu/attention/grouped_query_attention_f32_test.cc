@@ -12,15 +12,15 @@ struct GroupQueryRow {
   bool packed = false, positions = false;
 };
 
-OpCase grouped(const GroupQueryRow& r, GroupQueryAttrs a, int64_t depth = 8) {
-  a.num_heads = 4;
+OpCase grouped(const GroupQueryRow& r, GroupQueryAttrs a, int64_t depth = 8, int64_t share = 2) {
+  a.num_heads = 2 * share;
   a.kv_heads = 2;
   const auto batch = static_cast<int64_t>(r.last.size());
   const auto any = [](const Shape& shape, uint32_t seed) { return random_tensor(DType::kF32, shape, -2, 2, seed); };
   OpCase c{Cat(r.rows, " rows, past ", r.past, " total ", r.total), Op::kGroupQueryAttention,
            make_attrs<GroupQueryAttrs>(a)};
   c.inputs.resize(10);
-  c.inputs[0] = any({batch, r.rows, (r.packed ? 8 : 4) * depth}, 1);
+  c.inputs[0] = any({batch, r.rows, (2 * share + (r.packed ? 4 : 0)) * depth}, 1);
   if (!r.packed) c.inputs[1] = any({batch, r.rows, 2 * depth}, 2);
   if (!r.packed) c.inputs[2] = any({batch, r.rows, 2 * depth}, 3);
   if (r.past >= 0) c.inputs[3] = any({batch, 2, r.past, depth}, 4);
@@ -64,6 +64,22 @@ TEST(GroupQueryKernel, Caches) {
     }
   check_on_cpu(grouped({1, 900, 901, {900}}, {}, 64), "grouped_query_attention_f32", {1e-5, 1e-4});
   check_on_cpu(grouped({70, 900, 970, {969}}, {}, 24), "grouped_query_attention_f32", {1e-5, 1e-4});
+}
+
+/// One query a head: tiles of heads, keys and entries, and what is left of them.
+TEST(GroupQueryKernel, OneRow) {
+  for (const int64_t share : {1, 3, 4, 6})
+    for (const int64_t depth : {6, 24, 64, 76})
+      for (const int64_t past : {3, 17, 70})
+        for (const int64_t window : {-1, 5}) {
+          GroupQueryAttrs a;
+          a.rotary = share == 3;
+          a.window = window;
+          SCOPED_TRACE(Cat(share, " heads a key, depth ", depth, ", window ", window));
+          const auto last = static_cast<int32_t>(past);
+          check_on_cpu(grouped({1, past, past + 1, {last, last - 2}, depth == 64}, a, depth, share),
+                       "grouped_query_attention_f32", {1e-5, 1e-4});
+        }
 }
 
 /// The message is the reference's.
