@@ -11,9 +11,6 @@
 namespace smelt {
 namespace {
 
-/// Contents up to this many elements are computed while planning when all inputs are known, also where nothing will
-/// run.
-constexpr int64_t kFoldElements = 4096;
 /// Larger ones (weights that a model makes of its constants) are computed for a plan that will run, up to this sum.
 constexpr size_t kFoldBytes = size_t{1} << 30;
 /// Contents up to this many bytes stay for the next plan when all their users are folded.
@@ -31,11 +28,6 @@ class PlanInfer final : public NodeInfer {
   const std::vector<ValueFacts>& facts_;
 };
 
-/// True if the outputs follow from the input's shape alone.
-bool shape_only(Op op) {
-  return op == Op::kShapeOf || op == Op::kSizeOf || op == Op::kRankOf || op == Op::kEye || op == Op::kGridPriors;
-}
-
 /// Types of computed values start without their dimensions: those follow from the inputs at hand.
 ValueType dynamic_type(const ValueType& declared) {
   ValueType t = declared;
@@ -46,19 +38,22 @@ ValueType dynamic_type(const ValueType& declared) {
   return t;
 }
 
-bool same_type(const ValueType& a, const ValueType& b) {
+}  // namespace
+
+bool follows_from_shape(Op op) {
+  return op == Op::kShapeOf || op == Op::kSizeOf || op == Op::kRankOf || op == Op::kEye || op == Op::kGridPriors;
+}
+
+bool same_value_type(const ValueType& a, const ValueType& b) {
   return a.kind == ValueType::Kind::kTensor && b.kind == a.kind && a.dtype == b.dtype && a.ranked == b.ranked &&
          a.shape == b.shape && a.quant == b.quant;
 }
 
-/// Of contents of one type.
-bool same_bytes(const Tensor& a, const Tensor& b) {
+bool same_contents(const Tensor& a, const Tensor& b) {
   if (a.identity() == b.identity()) return true;
   return a.dtype() != DType::kString && a.raw() && b.raw() && a.bytes() == b.bytes() && a.bytes() <= kKeptBytes &&
          std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
 }
-
-}  // namespace
 
 ConstantPropagation::ConstantPropagation(PlannedEnvironment& env, const Graph& graph, std::span<const ValueType> inputs,
                                          std::span<const Datum> given, std::vector<Datum>& values, const Plan* before)
@@ -118,9 +113,9 @@ void ConstantPropagation::compare(ValueId id) {
   if (!before_ || id == kNoValue) return;
   const auto i = static_cast<size_t>(id);
   const ValueFacts& facts = facts_[i];
-  same_[i] = facts.folded == before_->findings().folded[i] && same_type(facts.type, before_->findings().types[i]);
+  same_[i] = facts.folded == before_->findings().folded[i] && same_value_type(facts.type, before_->findings().types[i]);
   if (!same_[i] || !facts.folded) return;
-  same_[i] = same_bytes(values_[i].tensor, before_->values()[i].tensor);
+  same_[i] = same_contents(values_[i].tensor, before_->values()[i].tensor);
   // Kernels of the plan before may point into its contents.
   if (same_[i]) values_[i] = before_->values()[i];
 }
@@ -206,7 +201,7 @@ Result<bool> ConstantPropagation::fold(const Node& node, const std::vector<Value
   if (info.flags & (kEffect | kControl | kContainer)) return false;
   if (same_as_before(node)) return fold_as_before(node);
   std::vector<Datum> in, out;
-  if (shape_only(node.op)) {
+  if (follows_from_shape(node.op)) {
     const ValueType& t = (*this)[node.inputs[0]].type;
     if (!t.is_static()) return false;
     in.emplace_back(Tensor::view(t.dtype, t.shape, nullptr, nullptr));

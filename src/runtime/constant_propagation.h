@@ -8,6 +8,16 @@
 
 namespace smelt {
 
+/// Contents up to this many elements are computed while planning when all inputs are known, also where nothing will
+/// run.
+inline constexpr int64_t kFoldElements = 4096;
+/// True if the outputs follow from the input's shape alone.
+bool follows_from_shape(Op op);
+/// True for tensors of one type, shape and quantization.
+bool same_value_type(const ValueType& a, const ValueType& b);
+/// True if contents of one type are the same storage, or equal and small.
+bool same_contents(const Tensor& a, const Tensor& b);
+
 /// What planning knows of one value.
 struct ValueFacts {
   ValueType type;

@@ -131,6 +131,8 @@ bool has_type(const Datum& d, const ValueType& t) {
 
 }  // namespace
 
+Plan::Plan(PlanParts parts) : parts_(std::move(parts)) { std::ranges::sort(parts_.slots, {}, &ArenaSlot::value); }
+
 bool Plan::fits(std::span<const Datum> inputs, ContentUse contents) const {
   return std::equal(inputs.begin(), inputs.end(), parts_.inputs.begin(), parts_.inputs.end(), has_type) &&
          (contents == ContentUse::kTypesOnly || std::all_of(parts_.guards.begin(), parts_.guards.end(),
@@ -304,6 +306,7 @@ void Plan::release_inputs() {
 
 Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, const GraphCall& call,
                  std::vector<Datum>& outputs) {
+  ++runs_;
   for (size_t i = 0; i < inputs.size(); ++i) {
     Datum& given = value(graph().inputs[i]);
     given = inputs[i];

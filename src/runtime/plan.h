@@ -39,6 +39,15 @@ struct PlanFindings {
   bool complete = false;         ///< the contents of all folded values are still there
 };
 
+/// Bytes behind a value in the arena that vector kernels may read.
+inline constexpr size_t kArenaSlack = 64;
+
+/// The memory of a value in the arena.
+struct ArenaSlot {
+  ValueId value = kNoValue;
+  size_t bytes = 0;  ///< kArenaSlack included; values that grow from plan to plan leave some
+};
+
 /// All that makes up a plan; see Plan.
 struct PlanParts {
   const Graph* graph = nullptr;  ///< the module's, or `decomposed`
@@ -54,13 +63,14 @@ struct PlanParts {
   std::vector<Datum> values;  ///< by ValueId
   std::shared_ptr<ArenaMemory> arena;
   size_t arena_bytes = 0, arena_lower_bound = 0;
+  std::vector<ArenaSlot> slots;  ///< a plan has them by ValueId
   DeviceUse device;
 };
 
 /// A graph made ready for one set of input shapes: kernels chosen, activations laid out in one arena.
 class Plan {
  public:
-  explicit Plan(PlanParts parts) : parts_(std::move(parts)) {}
+  explicit Plan(PlanParts parts);
 
   /// True if the plan is one for inputs like these.
   bool fits(std::span<const Datum> inputs, ContentUse contents) const;
@@ -71,6 +81,11 @@ class Plan {
   Status run(PlannedEnvironment& env, std::span<const Datum> inputs, const GraphCall& call,
              std::vector<Datum>& outputs);
 
+  /// Runs that began since the plan was made or became one for other inputs.
+  uint64_t runs() const { return runs_; }
+  /// What update_plan() changes.
+  PlanParts& parts() { return parts_; }
+  void forget_runs() { runs_ = 0; }
   /// Forgets the times of the steps.
   void reset_times();
 
@@ -106,6 +121,7 @@ class Plan {
   bool passed_on(ValueId id) const;
 
   PlanParts parts_;
+  uint64_t runs_ = 0;
   std::vector<Datum> dynamic_in_, dynamic_out_;
 };
 

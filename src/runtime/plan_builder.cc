@@ -13,6 +13,7 @@
 #include "runtime/live_ranges.h"
 #include "runtime/node_facts.h"
 #include "runtime/partition.h"
+#include "runtime/plan_update.h"
 #include "runtime/variable_steps.h"
 
 namespace smelt {
@@ -334,20 +335,19 @@ class PlanBuilder {
     SMELT_ASSIGN(const int64_t n, type.shape.checked_elements());
     if (n > (int64_t{1} << 40)) return LimitReached("a tensor of shape ", type.shape.str(), " is too large");
     if (type.dtype == DType::kString) {
-      const size_t bytes = Tensor::byte_size(type.dtype, n);
-      SMELT_TRY(env_.control.check(bytes));
+      SMELT_TRY(env_.control.check(Tensor::byte_size(type.dtype, n)));
       SMELT_ASSIGN(Tensor t, Tensor::allocate(type.dtype, type.shape));
       plan_.values[i] = Datum(std::move(t));
       home_[i] = Home::kOutside;
       return Ok();
     }
-    // 64 bytes of slack let vector kernels read past the end.
-    const size_t bytes = Tensor::byte_size(type.dtype, n) + 64;
+    const size_t bytes = Tensor::byte_size(type.dtype, n) + kArenaSlack;
     // No kernel is prepared for what alone is too much for the arena.
     SMELT_TRY(env_.control.check_plan(bytes, plan_.role));
     plan_.values[i] = Datum(type_only(type));
     home_[i] = Home::kArena;
-    items_.push_back({.bytes = bytes, .first = k, .last = std::max(k, last_use_[i])});
+    items_.push_back(
+        {.bytes = bytes + bytes_to_grow(before_, id, type), .first = k, .last = std::max(k, last_use_[i])});
     item_value_.push_back(id);
     return Ok();
   }
@@ -461,6 +461,7 @@ class PlanBuilder {
       QuantPtr quant = t.quant();
       t = Tensor::view(t.dtype(), t.shape(), plan_.arena->data() + items_[j].offset, nullptr);
       t.set_quant(std::move(quant));
+      plan_.slots.push_back({item_value_[j], items_[j].bytes});
     }
     // Values on the heap go after their last step; so do views of them.
     for (size_t i = 0; i < home_.size(); ++i) {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/large_memory.h"
+#include "runtime/plan_update.h"
 
 namespace smelt {
 namespace {
@@ -124,16 +125,34 @@ size_t most_scratch(const Plan& plan) {
 }
 }  // namespace
 
+PlanUpdate PlannedEnvironment::grow_plan(std::vector<std::unique_ptr<Plan>>& list, std::span<const ValueType> inputs) {
+  if (list.empty()) return PlanUpdate::kUnchanged;
+  Plan& plan = *list.front();
+  // A plan that ran more than once may be asked for again.
+  if (plan.role() != GraphRole::kEntry || plan.runs() != 1 || !grows(plan.parts().inputs, inputs))
+    return PlanUpdate::kUnchanged;
+  const PlanUpdate made = update_plan(*this, plan, inputs);
+  if (made == PlanUpdate::kBroken) list.erase(list.begin());
+  if (made != PlanUpdate::kDone) return made;
+  plan.forget_runs();
+  if (const size_t bytes = most_scratch(plan); bytes > 0) scratch.reserve(bytes);
+  return made;
+}
+
 Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType> inputs, std::span<const Datum> given,
                                            GraphRole role) {
   auto& list = plans_[static_cast<size_t>(graph)];
   const size_t nodes = module->graphs[static_cast<size_t>(graph)].nodes.size();
   SMELT_TRY(control.spend(kPlanSteps + 4 * nodes));
+  auto update = PlanUpdate::kUnchanged;
+  if (!given.empty() && role == GraphRole::kEntry) update = grow_plan(list, inputs);
+  if (update == PlanUpdate::kDone) return list.front().get();
   const Plan* before = list.empty() ? nullptr : list.front().get();
   if (mode_ == CompileMode::kRun) expect_blocks(size.constants);
   SMELT_ASSIGN(auto plan, build_plan(*this, graph, inputs, given, role, before));
   if (const size_t bytes = most_scratch(*plan); bytes > 0 && mode_ == CompileMode::kRun) scratch.reserve(bytes);
-  if (role == GraphRole::kEntry) trim_blocks();  // the weights are packed by now
+  if (role == GraphRole::kEntry) trim_blocks();                   // the weights are packed by now
+  if (update == PlanUpdate::kTooSmall) list.erase(list.begin());  // with its arena
   // A graph's own least recently used plans make room: plans of graphs that are running stay. Those of bodies, whose
   // shapes may change with every call, hold little memory; small ones may be many.
   const auto drop_last = [&] {

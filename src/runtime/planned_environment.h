@@ -9,6 +9,14 @@
 
 namespace smelt {
 
+/// What update_plan() made of a plan.
+enum class PlanUpdate : uint8_t {
+  kDone,       ///< it is one for the new inputs
+  kTooSmall,   ///< it is as it was: its memory is too small for some value
+  kUnchanged,  ///< it cannot become one and is as it was
+  kBroken,     ///< it cannot become one and must not run any more
+};
+
 /// Runs graphs by plans, which it keeps per graph and input shapes.
 class PlannedEnvironment final : public Environment {
  public:
@@ -50,6 +58,9 @@ class PlannedEnvironment final : public Environment {
     std::vector<ValueType> inputs, outputs;
     std::shared_ptr<Segment> segment;  ///< null: none supports the node
   };
+  /// Makes of the plan that ran last one for these inputs, if it ran once and they are larger: plans for caches that
+  /// grow by a row a run are not asked for again.
+  PlanUpdate grow_plan(std::vector<std::unique_ptr<Plan>>& list, std::span<const ValueType> inputs);
   Result<Plan*> add_plan(int graph, std::span<const ValueType> inputs, std::span<const Datum> given, GraphRole role);
   std::shared_ptr<Segment> late_segment(const Graph& graph, const Node& node, LateKernel& late);
 

@@ -84,16 +84,11 @@ Model growing_model() {
   return ModelAccess::make(std::move(module));
 }
 
-TEST_P(SessionTest, ACacheThatGrowsEveryRunStaysRight) {
-  SessionOptions options;
-  options.backend = GetParam();
-  options.max_plans = 3;
-  const Model model = growing_model();
-  auto session = Session::create(model, options);
-  ASSERT_TRUE(session.ok());
+/// Runs of growing_model(), checked. `others`: plans for other shapes are made in between.
+void check_growth(Session& session, int64_t steps, bool others) {
   Datum past = Tensor(DType::kF32, Shape{0, 4});
   std::vector<float> want;  // the cache
-  for (int64_t step = 0; step < 40; ++step) {
+  for (int64_t step = 0; step < steps; ++step) {
     // Mostly one row, now and then more; in between the cache starts again.
     if (step == 25) past = Tensor(DType::kF32, Shape{0, 4}), want.clear();
     const int64_t fresh = step % 7 == 3 ? 3 : 1;
@@ -102,12 +97,14 @@ TEST_P(SessionTest, ACacheThatGrowsEveryRunStaysRight) {
       x.data<float>()[i] = static_cast<float>((step * 5 + i * 3) % 11) - 4;
       want.push_back(std::max(0.0f, x.data<float>()[i]));
     }
-    const auto out = session->run_in_place(std::vector<Datum>{x, past});
+    const auto out = session.run_in_place(std::vector<Datum>{x, past});
     ASSERT_TRUE(out.ok()) << out.error().message();
     const auto length = static_cast<int64_t>(want.size()) / 4;
     const Tensor &c = (*out)[0].tensor, &s = (*out)[1].tensor, &n = (*out)[2].tensor, &both = (*out)[3].tensor;
-    // Another plan in between takes nothing from what the run gave.
-    ASSERT_TRUE(session->prepare(std::vector<Datum>{x, Tensor(DType::kF32, Shape{length * 2 + 500, 4})}).ok());
+    if (others) {
+      // Another plan in between takes nothing from what the run gave.
+      ASSERT_TRUE(session.prepare(std::vector<Datum>{x, Tensor(DType::kF32, Shape{length * 2 + 500, 4})}).ok());
+    }
     ASSERT_EQ(c.shape(), (Shape{length, 4}));
     ASSERT_EQ(s.shape(), (Shape{fresh, length}));
     for (int64_t i = 0; i < c.elements(); ++i) ASSERT_EQ(c.data<float>()[i], want[static_cast<size_t>(i)]);
@@ -123,6 +120,46 @@ TEST_P(SessionTest, ACacheThatGrowsEveryRunStaysRight) {
     for (int i = 0; i < 4; ++i) ASSERT_EQ(both.data<int64_t>()[i], shapes[i]);
     past = (*out)[0];
   }
+}
+
+TEST_P(SessionTest, ACacheThatGrowsEveryRunStaysRight) {
+  SessionOptions options;
+  options.backend = GetParam();
+  options.max_plans = 3;
+  for (const bool others : {true, false}) {
+    auto session = Session::create(growing_model(), options);
+    ASSERT_TRUE(session.ok());
+    check_growth(*session, 40, others);
+  }
+}
+
+TEST(Session, ACacheThatGrowsIsPlannedNowAndThen) {
+  SessionOptions options;
+  int plans = 0;
+  options.log = [&](LogLevel, std::string_view line) { plans += line.starts_with("planned"); };
+  auto session = Session::create(growing_model(), options);
+  ASSERT_TRUE(session.ok());
+  check_growth(*session, 25, false);
+  plans = 0;
+  check_growth(*session, 25, false);  // from the beginning
+  EXPECT_LE(plans, 12);
+}
+
+/// Shapes that come round are planned once each, the smaller one last.
+TEST(Session, ShapesThatTakeTurnsKeepTheirPlans) {
+  SessionOptions options;
+  int plans = 0;
+  options.log = [&](LogLevel, std::string_view line) { plans += line.starts_with("planned"); };
+  auto session = Session::create(small_model(), options);
+  ASSERT_TRUE(session.ok());
+  for (int round = 0; round < 10; ++round)
+    for (const int64_t n : {3, 7}) {
+      const auto in = rows(n);
+      const auto out = session->run(in);
+      ASSERT_TRUE(out.ok());
+      ASSERT_EQ((*out)[0].tensor.shape(), (Shape{n, 4}));
+    }
+  EXPECT_LE(plans, 3);
 }
 
 TEST_P(SessionTest, PlansKeepNoInputsOfFormerRuns) {
