@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "backends/cpu/attention/row_attention.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "ops/attention/geometry.h"
@@ -33,6 +34,7 @@ class AttentionF32 final : public Kernel {
         attrs_(spec.attrs<AttentionAttrs>()),
         gemm_(gemm),
         rows_(vector_ops(spec.isa)),
+        row_ops_(row_attention(spec.isa)),
         q_(g.flat_q, g.q_heads, g.rows, g.depth),
         y_(g.flat_q, g.q_heads, g.rows, g.v_depth),
         k_(g.flat_k, g.kv_heads, g.fresh, g.depth),
@@ -50,11 +52,12 @@ class AttentionF32 final : public Kernel {
     score_row_ = round_up(g.keys, 16);
     depth_words_ = gemm_.words(g.depth);
     key_words_ = gemm_.words(g.keys);
-    packs_query_ = g.rows == 1 && !gemm_.to_words;
-    k_workspace_ = padded_floats(gemm_.packed_size(depth_words_, packs_query_ ? 1 : g.keys));
-    v_workspace_ = padded_floats(gemm_.packed_size(key_words_, g.v_depth));
-    score_workspace_ = padded_floats(block_ * score_row_);
-    workspace_ = k_workspace_ + v_workspace_ + score_workspace_ + padded_floats(block_);
+    one_row_ = g.rows == 1 && !gemm_.to_words;
+    k_workspace_ = one_row_ ? 0 : padded_floats(gemm_.packed_size(depth_words_, g.keys));
+    v_workspace_ = one_row_ ? 0 : padded_floats(gemm_.packed_size(key_words_, g.v_depth));
+    score_workspace_ = padded_floats((one_row_ ? g.q_heads / g.kv_heads : block_) * score_row_);
+    workspace_ =
+        k_workspace_ + v_workspace_ + score_workspace_ + padded_floats(one_row_ ? g.q_heads / g.kv_heads : block_);
     if (gemm_.to_words) workspace_ += padded_floats(block_ * depth_words_);
   }
   size_t scratch_bytes() const override {
@@ -73,6 +76,10 @@ class AttentionF32 final : public Kernel {
         float* const workspace = scratch + slot * workspace_;
         const int64_t first = units * slot / slots_;
         for (int64_t u = first; u < units * (slot + 1) / slots_; ++u) {
+          if (one_row_) {
+            one_row(ctx, u, spans[u / g_.kv_heads], workspace);
+            continue;
+          }
           if (u == first || u % parts_ == 0) pack(ctx, u / parts_, workspace);
           head(ctx, u / parts_, u % parts_, spans[u / parts_ / g_.kv_heads], workspace);
         }
@@ -87,7 +94,7 @@ class AttentionF32 final : public Kernel {
     const int64_t b = kv / g_.kv_heads, h = kv % g_.kv_heads;
     const float *const k = ctx.input(1).data<float>() + k_.at(b, h), *const v =
                                                                          ctx.input(2).data<float>() + v_.at(b, h);
-    if (!packs_query_) gemm_.pack(k, 1, k_.row_step, g_.depth, g_.keys, nullptr, workspace, scale_);
+    gemm_.pack(k, 1, k_.row_step, g_.depth, g_.keys, nullptr, workspace, scale_);
     gemm_.pack(v, v_.row_step, 1, g_.keys, g_.v_depth, nullptr, workspace + k_workspace_);
   }
   /// Part `part` of the queries of all heads that share keys and values `kv`, which are packed.
@@ -97,7 +104,6 @@ class AttentionF32 final : public Kernel {
                  *const factors = scores + score_workspace_;
     const float* q = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
-    const float* const k = ctx.input(1).data<float>() + k_.at(b, kv % g_.kv_heads);
     const Bounds all = activation_bounds({});
     // Parts are whole tiles: which rows the remainder of a tile has does not depend on the number of threads.
     const int64_t tiles = (g_.rows + gemm_.mr - 1) / gemm_.mr;
@@ -114,13 +120,8 @@ class AttentionF32 final : public Kernel {
           queries = words;
           query_step = depth_words_;
         }
-        if (packs_query_) {
-          gemm_.pack(queries, 1, 1, g_.depth, 1, nullptr, keys, scale_);
-          gemm_.run(g_.keys, 1, g_.depth, k, k_.row_step, keys, 0, 1, scores, 1, nullptr, all.lo, all.hi);
-        } else {
-          gemm_.run(n, g_.keys, depth_words_, queries, query_step, keys, 0, gemm_.panels(g_.keys), scores, score_row_,
-                    nullptr, all.lo, all.hi);
-        }
+        gemm_.run(n, g_.keys, depth_words_, queries, query_step, keys, 0, gemm_.panels(g_.keys), scores, score_row_,
+                  nullptr, all.lo, all.hi);
         const bool all_keys = sees_all_keys(span);
         if (all_keys)
           weigh_rows(ctx, b, h, i, n, scores, factors);
@@ -136,6 +137,27 @@ class AttentionF32 final : public Kernel {
         for (int64_t r = 0; all_keys && r < n; ++r)
           if (factors[r] != 1) rows_.scale_clamp(to + r * y_.row_step, g_.v_depth, factors[r], all.lo, all.hi);
       }
+  }
+  /// The only query of all heads that share keys and values `kv`, which stay where they lie.
+  void one_row(KernelContext& ctx, int64_t kv, const KeySpan& span, float* scores) const {
+    const int64_t b = kv / g_.kv_heads, h = kv % g_.kv_heads, share = g_.q_heads / g_.kv_heads;
+    const float* const q = ctx.input(0).data<float>() + q_.at(b, h * share);
+    float* const y = ctx.output(0).data<float>() + y_.at(b, h * share);
+    row_ops_.scores(q, share, {ctx.input(1).data<float>() + k_.at(b, h), k_.row_step, g_.keys, g_.depth}, scale_,
+                    scores, score_row_);
+    float* const factors = scores + score_workspace_;
+    const bool all_keys = sees_all_keys(span);
+    for (int64_t i = 0; i < share; ++i) {
+      if (all_keys)
+        weigh_rows(ctx, b, h * share + i, 0, 1, scores + i * score_row_, factors + i);
+      else
+        weigh(ctx, b, h * share + i, 0, span, scores + i * score_row_);
+    }
+    row_ops_.weigh(scores, score_row_, share,
+                   {ctx.input(2).data<float>() + v_.at(b, h), v_.row_step, g_.keys, g_.v_depth}, y);
+    const Bounds all = activation_bounds({});
+    for (int64_t i = 0; all_keys && i < share; ++i)
+      if (factors[i] != 1) rows_.scale_clamp(y + i * g_.v_depth, g_.v_depth, factors[i], all.lo, all.hi);
   }
   /// True if only a mask of all keys hides keys from queries.
   bool sees_all_keys(const KeySpan& span) const {
@@ -210,9 +232,10 @@ class AttentionF32 final : public Kernel {
   AttentionAttrs attrs_;
   const GemmF32& gemm_;
   const VectorOps& rows_;
+  const RowAttention& row_ops_;
   Heads q_, y_, k_, v_;
   bool has_mask_, bool_mask_;
-  bool packs_query_ = false;  ///< the rows of keys stay where they are; the only query is the packed side
+  bool one_row_ = false;  ///< a query a head: keys and values are not packed
   float scale_ = 1;
   int64_t score_row_ = 0;  ///< floats from one query's scores to the next's: vectors of rows do not overlap
   int64_t depth_words_ = 0, key_words_ = 0;

@@ -147,9 +147,9 @@ class GroupQueryF32 final : public Kernel {
     float *const q = workspace, *const scores = workspace + q_workspace_;
     const float* x = ctx.input(kQ).data<float>() + b * (packed_ ? width_ : a_.num_heads * depth_) + kv * share * depth_;
     for (int64_t h = 0; h < share; ++h) rotate(ctx, b, 0, x + h * depth_, q + h * depth_);
-    row_ops_.scores(q, share, k + begin * depth_, n, depth_, scale_, scores, score_row_);
+    row_ops_.scores(q, share, {k + begin * depth_, depth_, n, depth_}, scale_, scores, score_row_);
     for (int64_t h = 0; h < share; ++h) weigh(n, n, scores + h * score_row_);
-    row_ops_.weigh(scores, score_row_, share, v + begin * depth_, n, depth_,
+    row_ops_.weigh(scores, score_row_, share, {v + begin * depth_, depth_, n, depth_},
                    ctx.output(0).data<float>() + (b * a_.num_heads + kv * share) * depth_);
   }
   /// Scores of a query that sees the keys before `end`, of `length`, become weights.

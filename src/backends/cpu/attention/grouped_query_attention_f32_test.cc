@@ -69,17 +69,16 @@ TEST(GroupQueryKernel, Caches) {
 /// One query a head: tiles of heads, keys and entries, and what is left of them.
 TEST(GroupQueryKernel, OneRow) {
   for (const int64_t share : {1, 3, 4, 6})
-    for (const int64_t depth : {6, 24, 64, 76})
-      for (const int64_t past : {3, 17, 70})
-        for (const int64_t window : {-1, 5}) {
-          GroupQueryAttrs a;
-          a.rotary = share == 3;
-          a.window = window;
-          SCOPED_TRACE(Cat(share, " heads a key, depth ", depth, ", window ", window));
-          const auto last = static_cast<int32_t>(past);
-          check_on_cpu(grouped({1, past, past + 1, {last, last - 2}, depth == 64}, a, depth, share),
-                       "grouped_query_attention_f32", {1e-5, 1e-4});
-        }
+    for (const int64_t depth : {6, 64, 76})
+      for (const int64_t past : {3, 70}) {
+        GroupQueryAttrs a;
+        a.rotary = share == 3;
+        a.window = share == 4 ? 5 : -1;
+        SCOPED_TRACE(Cat(share, " heads a key, depth ", depth));
+        const auto last = static_cast<int32_t>(past);
+        check_on_cpu(grouped({1, past, past + 1, {last, last - 2}, depth == 64}, a, depth, share),
+                     "grouped_query_attention_f32", {1e-5, 1e-4});
+      }
 }
 
 /// The message is the reference's.

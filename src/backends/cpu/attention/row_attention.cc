@@ -42,7 +42,7 @@ HWY_INLINE auto sums_of_lanes(V a, V b, V c, V e) {
 
 /// Scores of H heads for K keys: 4 or 1.
 template <int H, int K>
-HWY_INLINE void score_tile(const float* q, const float* keys, int64_t depth, float scale, float* scores,
+HWY_INLINE void score_tile(const float* q, const float* keys, int64_t step, int64_t depth, float scale, float* scores,
                            int64_t score_step) {
   const D d;
   V sums[H][K];
@@ -54,7 +54,7 @@ HWY_INLINE void score_tile(const float* q, const float* keys, int64_t depth, flo
   for (; i + kLanes <= depth; i += kLanes) {
     V k[K];
 #pragma GCC unroll 4
-    for (int j = 0; j < K; ++j) k[j] = hn::LoadU(d, keys + j * depth + i);
+    for (int j = 0; j < K; ++j) k[j] = hn::LoadU(d, keys + j * step + i);
 #pragma GCC unroll 4
     for (int h = 0; h < H; ++h) {
       const V x = hn::LoadU(d, q + h * depth + i);
@@ -73,24 +73,26 @@ HWY_INLINE void score_tile(const float* q, const float* keys, int64_t depth, flo
     }
     for (int j = 0; j < K; ++j) {
       float sum = out[j];
-      for (int64_t at = i; at < depth; ++at) sum += q[h * depth + at] * keys[j * depth + at];
+      for (int64_t at = i; at < depth; ++at) sum += q[h * depth + at] * keys[j * step + at];
       scores[h * score_step + j] = scale * sum;
     }
   }
 }
 
 template <int H>
-void score_heads(const float* q, const float* keys, int64_t n, int64_t depth, float scale, float* scores,
-                 int64_t score_step) {
+void score_heads(const float* q, const RowAttention::Rows& keys, float scale, float* scores, int64_t score_step) {
   int64_t j = 0;
+  const float* at = keys.at;
   if constexpr (kLanes >= 4)
-    for (; j + 4 <= n; j += 4) score_tile<H, 4>(q, keys + j * depth, depth, scale, scores + j, score_step);
-  for (; j < n; ++j) score_tile<H, 1>(q, keys + j * depth, depth, scale, scores + j, score_step);
+    for (; j + 4 <= keys.n; j += 4, at += 4 * keys.step)
+      score_tile<H, 4>(q, at, keys.step, keys.depth, scale, scores + j, score_step);
+  for (; j < keys.n; ++j, at += keys.step)
+    score_tile<H, 1>(q, at, keys.step, keys.depth, scale, scores + j, score_step);
 }
 
 /// C vectors of the results of H heads.
 template <int H, int C>
-HWY_INLINE void weigh_tile(const float* weights, int64_t weight_step, const float* values, int64_t n, int64_t depth,
+HWY_INLINE void weigh_tile(const float* weights, int64_t weight_step, const RowAttention::Rows& values, int64_t first,
                            float* y) {
   const D d;
   V sums[H][C];
@@ -98,10 +100,11 @@ HWY_INLINE void weigh_tile(const float* weights, int64_t weight_step, const floa
   for (int h = 0; h < H; ++h)
 #pragma GCC unroll 4
     for (int c = 0; c < C; ++c) sums[h][c] = hn::Zero(d);
-  for (int64_t j = 0; j < n; ++j, values += depth) {
+  const float* at = values.at + first;
+  for (int64_t j = 0; j < values.n; ++j, at += values.step) {
     V v[C];
 #pragma GCC unroll 4
-    for (int c = 0; c < C; ++c) v[c] = hn::LoadU(d, values + c * kLanes);
+    for (int c = 0; c < C; ++c) v[c] = hn::LoadU(d, at + c * kLanes);
 #pragma GCC unroll 4
     for (int h = 0; h < H; ++h) {
       const V w = hn::Set(d, weights[h * weight_step + j]);
@@ -112,19 +115,19 @@ HWY_INLINE void weigh_tile(const float* weights, int64_t weight_step, const floa
 #pragma GCC unroll 4
   for (int h = 0; h < H; ++h)
 #pragma GCC unroll 4
-    for (int c = 0; c < C; ++c) hn::StoreU(sums[h][c], d, y + h * depth + c * kLanes);
+    for (int c = 0; c < C; ++c) hn::StoreU(sums[h][c], d, y + h * values.depth + first + c * kLanes);
 }
 
 template <int H>
-void weigh_heads(const float* weights, int64_t weight_step, const float* values, int64_t n, int64_t depth, float* y) {
+void weigh_heads(const float* weights, int64_t weight_step, const RowAttention::Rows& values, float* y) {
   int64_t i = 0;
-  for (; i + 4 * kLanes <= depth; i += 4 * kLanes) weigh_tile<H, 4>(weights, weight_step, values + i, n, depth, y + i);
-  for (; i + kLanes <= depth; i += kLanes) weigh_tile<H, 1>(weights, weight_step, values + i, n, depth, y + i);
-  for (; i < depth; ++i)
+  for (; i + 4 * kLanes <= values.depth; i += 4 * kLanes) weigh_tile<H, 4>(weights, weight_step, values, i, y);
+  for (; i + kLanes <= values.depth; i += kLanes) weigh_tile<H, 1>(weights, weight_step, values, i, y);
+  for (; i < values.depth; ++i)
     for (int h = 0; h < H; ++h) {
       float sum = 0;
-      for (int64_t j = 0; j < n; ++j) sum += weights[h * weight_step + j] * values[j * depth + i];
-      y[h * depth + i] = sum;
+      for (int64_t j = 0; j < values.n; ++j) sum += weights[h * weight_step + j] * values.at[j * values.step + i];
+      y[h * values.depth + i] = sum;
     }
 }
 
@@ -138,17 +141,17 @@ HWY_INLINE void each_heads(int64_t heads, F&& f) {
   if (heads - h == 1) f(std::integral_constant<int, 1>(), h);
 }
 
-void attention_scores(const float* q, int64_t heads, const float* keys, int64_t n, int64_t depth, float scale,
-                      float* to, int64_t score_step) {
+void attention_scores(const float* q, int64_t heads, const RowAttention::Rows& keys, float scale, float* to,
+                      int64_t score_step) {
   each_heads(heads, [&](auto count, int64_t h) {
-    score_heads<decltype(count)::value>(q + h * depth, keys, n, depth, scale, to + h * score_step, score_step);
+    score_heads<decltype(count)::value>(q + h * keys.depth, keys, scale, to + h * score_step, score_step);
   });
 }
 
-void weigh_values(const float* weights, int64_t weight_step, int64_t heads, const float* values, int64_t n,
-                  int64_t depth, float* y) {
+void weigh_values(const float* weights, int64_t weight_step, int64_t heads, const RowAttention::Rows& values,
+                  float* y) {
   each_heads(heads, [&](auto count, int64_t h) {
-    weigh_heads<decltype(count)::value>(weights + h * weight_step, weight_step, values, n, depth, y + h * depth);
+    weigh_heads<decltype(count)::value>(weights + h * weight_step, weight_step, values, y + h * values.depth);
   });
 }
 
