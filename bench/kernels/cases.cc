@@ -12,9 +12,9 @@ std::vector<void (*)(BenchCases&)>& sources() {
 
 BenchSource::BenchSource(void (*fill)(BenchCases&)) { sources().push_back(fill); }
 
-void BenchCases::add(test::OpCase c, double operations) {
+void BenchCases::add(test::OpCase c, double operations, size_t network_bytes) {
   if (operations == 0) operations = static_cast<double>(c.inputs[0].elements());
-  cases_.push_back({std::move(c), operations});
+  cases_.push_back({std::move(c), operations, network_bytes});
 }
 
 std::vector<BenchCase> all_cases() {

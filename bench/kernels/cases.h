@@ -9,14 +9,15 @@ namespace smelt::bench {
 /// A node of a real model with the work that it does.
 struct BenchCase {
   test::OpCase c;
-  double operations = 0;  ///< multiplications and additions, or elements moved
+  double operations = 0;     ///< multiplications and additions, or elements moved
+  size_t network_bytes = 0;  ///< of constants of nodes that take turns, as those of a network do; 0: one node alone
 };
 
 /// Cases of the kernels of one folder.
 class BenchCases {
  public:
-  /// Adds a case. `operations`: see BenchCase; 0: the elements of input 0.
-  void add(test::OpCase c, double operations = 0);
+  /// Adds a case. `operations`, `network_bytes`: see BenchCase; no operations: the elements of input 0.
+  void add(test::OpCase c, double operations = 0, size_t network_bytes = 0);
   std::vector<BenchCase> take() { return std::move(cases_); }
 
  private:

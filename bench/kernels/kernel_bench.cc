@@ -1,11 +1,12 @@
 // Every kernel of the list that applies to a case, on every level of this machine. Choose by --benchmark_filter.
 // Counters: Gop/s; of products of matrices and convolutions, the share of what a loop of multiplications and additions
 // reaches on the level, in float32 (of bfloat16, up to 2) and, with VNNI, in int8; of products with one row, the share
-// of the bandwidth at which their constants can be read.
+// of the bandwidth at which their constants can be read, those of all nodes that take turns where there are several.
 #include <benchmark/benchmark.h>
 
 #include <ctime>
 #include <memory>
+#include <vector>
 
 #include "base/cat.h"
 #include "bench/kernels/cases.h"
@@ -25,6 +26,9 @@ size_t constant_bytes(const test::OpCase& c) {
   return bytes;
 }
 
+/// Nodes that take turns: their constants are as many bytes as those of the case's network.
+size_t count_nodes(const BenchCase& b) { return b.network_bytes == 0 ? 1 : b.network_bytes / constant_bytes(b.c) + 1; }
+
 /// Adds the shares of the peaks. `seconds`: processor time of all iterations.
 void add_shares(benchmark::State& state, const BenchCase& b, Isa isa, double seconds) {
   if (b.c.op != Op::kMatMul && b.c.op != Op::kMatMulInteger && b.c.op != Op::kConv && b.c.op != Op::kConvInteger)
@@ -35,20 +39,34 @@ void add_shares(benchmark::State& state, const BenchCase& b, Isa isa, double sec
   if (const double peak = peak_i8(isa); peak > 0) state.counters["of_i8_peak"] = rate / peak;
   const size_t bytes = constant_bytes(b.c);
   if (b.c.inputs[0].rank() == 2 && b.c.inputs[0].dim(0) == 1)
-    state.counters["of_bandwidth"] = static_cast<double>(bytes) * 1e-9 * runs / seconds / read_bandwidth(bytes);
+    state.counters["of_bandwidth"] =
+        static_cast<double>(bytes) * 1e-9 * runs / seconds / read_bandwidth(bytes * count_nodes(b));
 }
 
+/// A node with packed constants of its own.
+struct BenchNode {
+  BenchNode(const BenchCase& b, const KernelInfo& info, Isa isa)
+      : runner(b.c), kernel(runner.make(info, isa)), ctx(runner, 1, kernel ? kernel->scratch_bytes() : 0) {}
+  test::KernelRunner runner;
+  std::unique_ptr<Kernel> kernel;
+  test::KernelRunnerContext ctx;
+};
+
 void run_case(benchmark::State& state, const BenchCase& b, const KernelInfo& info, Isa isa) {
-  test::KernelRunner runner(b.c);
-  const auto kernel = runner.make(info, isa);
-  if (!kernel) {
+  std::vector<std::unique_ptr<BenchNode>> nodes;
+  for (size_t i = 0; i < count_nodes(b); ++i) {
+    nodes.push_back(std::make_unique<BenchNode>(b, info, isa));
+    if (nodes.back()->kernel) continue;
     state.SkipWithError("the kernel does not apply");
     return;
   }
-  test::KernelRunnerContext ctx(runner, 1, kernel->scratch_bytes());
+  size_t next = 0;
   const std::clock_t start = std::clock();
-  for (auto _ : state)
-    if (!kernel->run(ctx).ok()) state.SkipWithError("the kernel failed");
+  for (auto _ : state) {
+    BenchNode& node = *nodes[next];
+    if (!node.kernel->run(node.ctx).ok()) state.SkipWithError("the kernel failed");
+    next = next + 1 < nodes.size() ? next + 1 : 0;
+  }
   state.counters["Gop/s"] = benchmark::Counter(b.operations * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
   add_shares(state, b, isa, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
 }

@@ -17,6 +17,9 @@ const MatMulSize kSizes[] = {
 /// A decoder's steps, of one and of several sequences, and a prompt: 4-bit weights beyond the inner caches.
 const MatMulSize kDecoderSizes[] = {
     {"llama_ffn", 1, 2048, 8192}, {"llama_ffn", 4, 2048, 8192}, {"llama_ffn", 64, 2048, 8192}};
+/// One row in a network whose weights no cache holds: products take turns.
+const MatMulSize kStreamedSizes[] = {{"streamed", 1, 576, 1536}, {"streamed", 1, 2048, 8192}};
+constexpr size_t kStreamedBytes = size_t{128} << 20;
 
 OpCase matmul_case(const MatMulSize& s, const char* kind, MatMulAttrs a, Tensor x, Tensor w, ValueType y = {}) {
   a.transpose_b = true;
@@ -53,11 +56,11 @@ Tensor per_token_rows(const MatMulSize& s) {
   return x;
 }
 
-void add_w4_cases(BenchCases& cases, const MatMulSize& s) {
+void add_w4_cases(BenchCases& cases, const MatMulSize& s, size_t network_bytes = 0) {
   MatMulAttrs unquantized, blocks;
   blocks.row_block = 32;
   const ValueType real = ValueType::tensor(DType::kF32);
-  const auto add = [&](OpCase c) { cases.add(std::move(c), s.operations()); };
+  const auto add = [&](OpCase c) { cases.add(std::move(c), s.operations(), network_bytes); };
   add(matmul_case(s, "qd8_w4", unquantized, per_token_rows(s), weights(s, DType::kI4), real));
   add(matmul_case(s, "w4_block32", unquantized, f32({s.m, s.k}), weights(s, DType::kI4, 32), real));
   add(matmul_case(s, "w4_block32_dynamic", blocks, f32({s.m, s.k}), weights(s, DType::kI4, 32), real));
@@ -67,6 +70,12 @@ void add_w4_cases(BenchCases& cases, const MatMulSize& s) {
 
 SMELT_BENCH_CASES(matmul) {
   for (const MatMulSize& s : kDecoderSizes) add_w4_cases(cases, s);
+  for (const MatMulSize& s : kStreamedSizes) {
+    add_w4_cases(cases, s, kStreamedBytes);
+    cases.add(matmul_case(s, "f32", {}, f32({s.m, s.k}), f32({s.n, s.k}, 2)), s.operations(), kStreamedBytes);
+    cases.add(matmul_case(s, "qd8", {}, per_token_rows(s), weights(s, DType::kI8), ValueType::tensor(DType::kF32)),
+              s.operations(), kStreamedBytes);
+  }
   for (const MatMulSize& s : kSizes) {
     const Shape rows{s.m, s.k}, columns{s.n, s.k};
     MatMulAttrs unquantized, fixed, dynamic;
