@@ -4,7 +4,7 @@ a line, for the linker's --symbol-ordering-file. Code that runs together lies to
 
     python3 cmake/function_order.py [--append] build/release/bin/smelt MODEL...
 
---append: behind the functions that the archive names, those of this processor's level.
+--append: the archive's order stays; functions that it does not name come behind the one that is called before them.
 Each model runs once with one thread under ptrace, with a breakpoint at the begin of every function, on Linux for
 x86-64. Those of the first models come first: small networks, whose code takes more memory than their weights.
 """
@@ -85,6 +85,19 @@ def called(command, functions, arguments):
             order.append(at - begin)
 
 
+def merged(names, calls):
+    """The names, each with those calls behind it that are not among them and come next."""
+    behind = {name: [] for name in [None, *names]}
+    seen, before = set(names), None
+    for name in calls:
+        if name in behind:
+            before = name
+        elif name not in seen:
+            seen.add(name)
+            behind[before].append(name)
+    return [name for known, new in behind.items() for name in [known, *new] if name]
+
+
 def main():
     arguments = sys.argv[1:]
     append = arguments[:1] == ["--append"]
@@ -102,8 +115,7 @@ def main():
         names = [name for name in names if name in there]
     for model in arguments[1:]:
         order += called(command, functions, ["bench", model, "--json", "--threads", "1", "--runs", "1"])
-    names = dict.fromkeys(names + [name for address in dict.fromkeys(order) for name in functions[address]])
-    text = "".join(f"{name}\n" for name in names).encode()
+    text = "".join(f"{name}\n" for name in merged(names, [name for at in order for name in functions[at]])).encode()
     entry = tarfile.TarInfo("function_order.txt")
     entry.size = len(text)
     with tarfile.open(archive_path, "w:xz", preset=9) as archive:
