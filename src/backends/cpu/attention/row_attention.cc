@@ -14,7 +14,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr int64_t kLanes = HWY_MAX_BYTES / 4;
-constexpr int kHeads = 4;  ///< of a tile, at most
+constexpr int kHeads = 2;  ///< of a tile, at most
 
 /// The sum of a vector's blocks of four lanes.
 template <class Tag, class W>
@@ -136,9 +136,7 @@ template <class F>
 HWY_INLINE void each_heads(int64_t heads, F&& f) {
   int64_t h = 0;
   for (; h + kHeads <= heads; h += kHeads) f(std::integral_constant<int, kHeads>(), h);
-  if (heads - h == 3) f(std::integral_constant<int, 3>(), h);
-  if (heads - h == 2) f(std::integral_constant<int, 2>(), h);
-  if (heads - h == 1) f(std::integral_constant<int, 1>(), h);
+  if (h < heads) f(std::integral_constant<int, 1>(), h);
 }
 
 void attention_scores(const float* q, int64_t heads, const RowAttention::Rows& keys, float scale, float* to,
