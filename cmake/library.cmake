@@ -78,7 +78,7 @@ smelt_layer(tensor base)
 smelt_layer(graph base tensor)
 smelt_layer(ops base tensor graph)
 # Families whose reference kernels rarely run, since the back-ends have kernels of their own: compiled for size.
-smelt_part(ops reference "attention|container|control|conv|matmul|normalization|pool|random|recurrent|resize|shape|softmax|strings")
+smelt_part(ops reference "attention|container|control|conv|matmul|normalization|pool|random|recurrent|resize|shape|signal|softmax|strings")
 # Shape rules' driver, builder and checks, the operator table: what loading and planning call.
 smelt_part(ops building "core/(builder|decomposition|infer|kernel_condition|table|verify)|common/(enums|infer|output_type)")
 set(below base tensor graph ops)
@@ -95,7 +95,7 @@ endif()
 smelt_layer(runtime ${below} formats passes backends/backend.h backends/backends.inc)
 target_sources(smelt_runtime PRIVATE ${PROJECT_SOURCE_DIR}/src/backends/registry.cc)
 # What loads a model and makes a plan.
-smelt_part(runtime planning "append_step|compiled|constant_propagation|decompose_node|live_ranges|model|node_facts|partition|plan_builder|variable_steps")
+smelt_part(runtime planning "append_step|compiled|constant_propagation|decompose_node|live_ranges|model|node_facts|partition|plan_builder|plan_update|variable_steps")
 
 smelt_layer(c_api base tensor graph runtime)
 if(NOT SMELT_FOR)  # models written in other formats
