@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/large_memory.h"
+#include "base/selection.h"
 #include "runtime/plan_update.h"
 
 namespace smelt {
@@ -17,6 +18,8 @@ namespace {
 constexpr uint64_t kPlanSteps = 50;
 /// Arenas that the plans of one body hold together.
 constexpr size_t kIdleBytes = size_t{32} << 20;
+/// What may make caches grow from run to run.
+constexpr bool kCachesGrow = builds_op("Concat") || builds_op("Attention") || builds_op("GroupQueryAttention");
 /// Plans of one body that are kept beyond SessionOptions::max_plans, and the steps that they may have together.
 constexpr size_t kBodyPlans = 256, kBodySteps = 8192;
 
@@ -145,7 +148,7 @@ Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType>
   const size_t nodes = module->graphs[static_cast<size_t>(graph)].nodes.size();
   SMELT_TRY(control.spend(kPlanSteps + 4 * nodes));
   auto update = PlanUpdate::kUnchanged;
-  if (!given.empty() && role == GraphRole::kEntry) update = grow_plan(list, inputs);
+  if (kCachesGrow && !given.empty() && role == GraphRole::kEntry) update = grow_plan(list, inputs);
   if (update == PlanUpdate::kDone) return list.front().get();
   const Plan* before = list.empty() ? nullptr : list.front().get();
   if (mode_ == CompileMode::kRun) expect_blocks(size.constants);
