@@ -44,6 +44,16 @@ bool follows_from_shape(Op op) {
   return op == Op::kShapeOf || op == Op::kSizeOf || op == Op::kRankOf || op == Op::kEye || op == Op::kGridPriors;
 }
 
+void complete_types(const Graph& graph, const Node& node, std::vector<ValueType>& outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (node.outputs[i] == kNoValue) continue;
+    const ValueType& declared = graph.value(node.outputs[i]).type;
+    ValueType& t = outputs[i];
+    if (t.dtype == DType::kInvalid && t.kind == ValueType::Kind::kTensor) t.dtype = declared.dtype;
+    if (declared.quant) t.quant = declared.quant;
+  }
+}
+
 bool same_value_type(const ValueType& a, const ValueType& b) {
   return a.kind == ValueType::Kind::kTensor && b.kind == a.kind && a.dtype == b.dtype && a.ranked == b.ranked &&
          a.shape == b.shape && a.quant == b.quant;
@@ -144,11 +154,9 @@ Status ConstantPropagation::infer(const Node& node, std::vector<ValueType>& type
   PlanInfer ctx(*env_.module, *graph_, node, facts_, types);
   SMELT_TRY(info.infer(ctx));
   SMELT_TRY(infer_by_content(node, types));
+  complete_types(*graph_, node, types);
   for (size_t i = 0; i < types.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
-    const ValueType& declared = graph_->value(node.outputs[i]).type;
-    if (types[i].dtype == DType::kInvalid && types[i].kind == ValueType::Kind::kTensor) types[i].dtype = declared.dtype;
-    if (declared.quant) types[i].quant = declared.quant;
     facts_[static_cast<size_t>(node.outputs[i])].type = types[i];
     compare(node.outputs[i]);
   }

@@ -13,6 +13,8 @@ namespace smelt {
 inline constexpr int64_t kFoldElements = 4096;
 /// True if the outputs follow from the input's shape alone.
 bool follows_from_shape(Op op);
+/// Fills in what the graph declares of a node's outputs and the node's shape rule leaves open.
+void complete_types(const Graph& graph, const Node& node, std::vector<ValueType>& outputs);
 /// True for tensors of one type, shape and quantization.
 bool same_value_type(const ValueType& a, const ValueType& b);
 /// True if contents of one type are the same storage, or equal and small.

@@ -12,6 +12,7 @@
 #include "runtime/decompose_node.h"
 #include "runtime/live_ranges.h"
 #include "runtime/node_facts.h"
+#include "runtime/node_request.h"
 #include "runtime/partition.h"
 #include "runtime/plan_update.h"
 #include "runtime/variable_steps.h"
@@ -156,22 +157,12 @@ class PlanBuilder {
   /// What back-ends are asked for a node; contents are constants of the model and what planning computed. Valid until
   /// the next call.
   NodeRequest request(const Node& node, const Draft& draft) {
-    operand_types_.clear();
-    operand_contents_.clear();
-    auto lifetime = ConstantLifetime::kModel;
-    for (ValueId id : node.inputs) {
-      const Tensor* content = id == kNoValue ? nullptr : propagation_[id].content;
-      if (content && graph().value(id).constant) content = graph().value(id).constant.get();
-      if (content && !is_of_model(id)) lifetime = ConstantLifetime::kPlan;
-      operand_types_.push_back(id == kNoValue ? ValueType{} : propagation_[id].type);
-      operand_contents_.push_back(content);
-    }
-    return {{node, operand_types_, operand_contents_, draft.types}, lifetime};
-  }
-
-  /// True if the value is a constant of the model.
-  bool is_of_model(ValueId id) const {
-    return static_cast<size_t>(id) < graph_.values.size() && graph_.value(id).constant;
+    const auto content_of = [this](ValueId id) {
+      const Tensor* content = propagation_[id].content;
+      return content && graph().value(id).constant ? graph().value(id).constant.get() : content;
+    };
+    return requests_.make(
+        node, [this](ValueId id) -> const ValueType& { return propagation_[id].type; }, content_of, draft.types);
   }
 
   /// True if the back-end supports the node, which the draft then belongs to.
@@ -390,7 +381,8 @@ class PlanBuilder {
     std::vector<PlannedValue> values(graph().values.size());
     for (size_t i = 0; i < values.size(); ++i) {
       const ValueFacts& v = propagation_[i];
-      values[i] = {&v.type, v.content, is_of_model(static_cast<ValueId>(i)) && v.content, home_[i] == Home::kDevice};
+      values[i] = {&v.type, v.content, requests_.is_of_model(static_cast<ValueId>(i)) && v.content,
+                   home_[i] == Home::kDevice};
     }
     for (size_t k = 0; k < plan_.steps.size(); ++k)
       if (placement(k, device_) == Placement::kStateRead)
@@ -484,9 +476,7 @@ class PlanBuilder {
   std::vector<ArenaItem> items_;
   std::vector<ValueId> item_value_;
   std::vector<Draft> drafts_;  ///< aligned with the plan's steps
-  // Of the node that prepare() asks for; kept for their memory.
-  std::vector<ValueType> operand_types_;
-  std::vector<const Tensor*> operand_contents_;
+  NodeRequests requests_{graph_};
   std::vector<bool> resident_;  ///< variables of the module that stay on the device; empty without one
 };
 

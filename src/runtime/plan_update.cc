@@ -5,6 +5,7 @@
 #include "ops/core/node_infer.h"
 #include "runtime/constant_propagation.h"
 #include "runtime/node_facts.h"
+#include "runtime/node_request.h"
 
 namespace smelt {
 namespace {
@@ -82,13 +83,7 @@ class Updater {
     std::vector<ValueType> types(node.outputs.size());
     Infer ctx(*this, node, types);
     if (!info.infer(ctx).ok()) return false;
-    for (size_t i = 0; i < types.size(); ++i) {
-      if (node.outputs[i] == kNoValue) continue;
-      const ValueType& declared = graph_.value(node.outputs[i]).type;
-      if (types[i].dtype == DType::kInvalid && types[i].kind == ValueType::Kind::kTensor)
-        types[i].dtype = declared.dtype;
-      if (declared.quant) types[i].quant = declared.quant;
-    }
+    complete_types(graph_, node, types);
     const auto wanted = std::ranges::find_if(node.outputs, [](ValueId id) { return id != kNoValue; });
     if (wanted == node.outputs.end()) return false;
     return is_folded(*wanted) ? fold(node, types) : plan(node, std::move(types));
@@ -152,12 +147,16 @@ class Updater {
     return true;
   }
 
+  /// The memory of a value in the arena; nullptr: it has none there.
+  const ArenaSlot* slot_of(ValueId id) const {
+    const auto slot = std::ranges::lower_bound(parts_.slots, id, {}, &ArenaSlot::value);
+    return slot != parts_.slots.end() && slot->value == id ? &*slot : nullptr;
+  }
   /// True if a value of this type fits where the plan has the value.
   bool fits(ValueId id, const ValueType& t) const {
-    const auto slot = std::ranges::lower_bound(parts_.slots, id, {}, &ArenaSlot::value);
+    const ArenaSlot* const slot = slot_of(id);
     const auto n = t.shape.checked_elements();
-    return slot != parts_.slots.end() && slot->value == id && t.dtype != DType::kString && n.ok() &&
-           Tensor::byte_size(t.dtype, *n) + kArenaSlack <= slot->bytes;
+    return slot && t.dtype != DType::kString && n.ok() && Tensor::byte_size(t.dtype, *n) + kArenaSlack <= slot->bytes;
   }
 
   void commit(std::span<const ValueType> inputs) {
@@ -167,8 +166,7 @@ class Updater {
       Datum& value = parts_.values[i];
       if (parts_.findings.folded[i]) {
         value = std::move(d.content);
-      } else if (const auto slot = std::ranges::lower_bound(parts_.slots, ids_[k], {}, &ArenaSlot::value);
-                 slot != parts_.slots.end() && slot->value == ids_[k]) {
+      } else if (slot_of(ids_[k])) {
         Tensor t = Tensor::view(d.type.dtype, d.type.shape, value.tensor.raw(), nullptr);
         t.set_quant(d.type.quant);
         value = Datum(std::move(t));
@@ -222,17 +220,10 @@ class Updater {
     return true;
   }
   std::unique_ptr<PreparedNode> prepare(PlanCompiler& compiler, const Affected& a) {
-    const Node& node = *a.step->node;
-    types_.clear();
-    contents_.clear();
-    auto lifetime = ConstantLifetime::kModel;
-    for (ValueId id : node.inputs) {
-      const Tensor* known = id == kNoValue ? nullptr : content(static_cast<size_t>(id));
-      if (known && !graph_.value(id).constant) lifetime = ConstantLifetime::kPlan;
-      types_.push_back(id == kNoValue ? ValueType{} : type(static_cast<size_t>(id)));
-      contents_.push_back(known);
-    }
-    return compiler.prepare({{node, types_, contents_, a.types}, lifetime}, nullptr);
+    const auto request = requests_.make(
+        *a.step->node, [this](ValueId id) -> const ValueType& { return type(static_cast<size_t>(id)); },
+        [this](ValueId id) { return content(static_cast<size_t>(id)); }, a.types);
+    return compiler.prepare(request, nullptr);
   }
 
   PlannedEnvironment& env_;
@@ -243,9 +234,7 @@ class Updater {
   std::vector<ValueId> ids_;  ///< aligned with differences_
   std::vector<Affected> affected_;
   bool all_fit_ = true;
-  // Of the node that prepare() asks for; kept for their memory.
-  std::vector<ValueType> types_;
-  std::vector<const Tensor*> contents_;
+  NodeRequests requests_{graph_};
 };
 
 }  // namespace

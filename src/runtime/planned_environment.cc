@@ -117,16 +117,13 @@ Result<Plan*> PlannedEnvironment::plan_for(int graph, std::span<const Datum> inp
   return add_plan(graph, types, contents == ContentUse::kRead ? inputs : std::span<const Datum>(), role);
 }
 
-namespace {
-/// The most bytes that a step on the host asks ScratchStack for.
-size_t most_scratch(const Plan& plan) {
+void PlannedEnvironment::reserve_scratch(const Plan& plan) {
   size_t most = 0;
   for (const Step& step : plan.steps())
     if (const auto* work = std::get_if<SegmentStep>(&step.work); work && work->segment && !step.on_device())
       most = std::max(most, work->segment->scratch_bytes());
-  return most;
+  if (most > 0) scratch.reserve(most);
 }
-}  // namespace
 
 PlanUpdate PlannedEnvironment::grow_plan(std::vector<std::unique_ptr<Plan>>& list, std::span<const ValueType> inputs) {
   if (list.empty()) return PlanUpdate::kUnchanged;
@@ -138,7 +135,7 @@ PlanUpdate PlannedEnvironment::grow_plan(std::vector<std::unique_ptr<Plan>>& lis
   if (made == PlanUpdate::kBroken) list.erase(list.begin());
   if (made != PlanUpdate::kDone) return made;
   plan.forget_runs();
-  if (const size_t bytes = most_scratch(plan); bytes > 0) scratch.reserve(bytes);
+  reserve_scratch(plan);
   return made;
 }
 
@@ -153,7 +150,7 @@ Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType>
   const Plan* before = list.empty() ? nullptr : list.front().get();
   if (mode_ == CompileMode::kRun) expect_blocks(size.constants);
   SMELT_ASSIGN(auto plan, build_plan(*this, graph, inputs, given, role, before));
-  if (const size_t bytes = most_scratch(*plan); bytes > 0 && mode_ == CompileMode::kRun) scratch.reserve(bytes);
+  if (mode_ == CompileMode::kRun) reserve_scratch(*plan);
   if (role == GraphRole::kEntry) trim_blocks();                   // the weights are packed by now
   if (update == PlanUpdate::kTooSmall) list.erase(list.begin());  // with its arena
   // A graph's own least recently used plans make room: plans of graphs that are running stay. Those of bodies, whose

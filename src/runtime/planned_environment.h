@@ -61,6 +61,8 @@ class PlannedEnvironment final : public Environment {
   /// Makes of the plan that ran last one for these inputs, if it ran once and they are larger: plans for caches that
   /// grow by a row a run are not asked for again.
   PlanUpdate grow_plan(std::vector<std::unique_ptr<Plan>>& list, std::span<const ValueType> inputs);
+  /// As much as the step on the host that asks for most takes.
+  void reserve_scratch(const Plan& plan);
   Result<Plan*> add_plan(int graph, std::span<const ValueType> inputs, std::span<const Datum> given, GraphRole role);
   std::shared_ptr<Segment> late_segment(const Graph& graph, const Node& node, LateKernel& late);
 
