@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
 #include "ops/core/op.h"
 #include "passes/passes.h"
+#include "tensor/pages.h"
 
 namespace smelt {
 namespace {
@@ -99,7 +99,7 @@ std::vector<ValueId> fold_constants(Graph& graph, const Evaluate& evaluate) {
       if (made[static_cast<size_t>(id)])
         constant = nullptr;
       else
-        release_pages(constant->unaligned_bytes(), constant->bytes());
+        release_pages(*constant);
     }
   };
   // Nodes whose outputs are constants are not needed.

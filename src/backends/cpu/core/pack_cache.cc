@@ -27,8 +27,6 @@ AlignedBuffer::~AlignedBuffer() {
     std::free(data_);
 }
 
-void release_pages(const Tensor& constant) { release_pages(constant.unaligned_bytes(), constant.bytes()); }
-
 Packed PackCache::make(const std::function<Packed()>& pack, const std::function<PackContents()>& contents) const {
   if (mode_ == Mode::kDry) return std::make_shared<const AlignedBuffer>(0);
   if (!kBuildsEverything || !store_ || !contents) return pack();  // builds for a model are small

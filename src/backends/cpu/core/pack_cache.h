@@ -9,6 +9,7 @@
 
 #include "backends/cpu/core/pack_store.h"
 #include "base/mapped_file.h"
+#include "tensor/pages.h"
 
 namespace smelt {
 
@@ -38,9 +39,6 @@ class AlignedBuffer {
   void* data_;
   size_t bytes_;
 };
-/// Gives the pages of a constant back to its file, if it lies in one: for when a packed form or a hash stands for it.
-/// They are read again when asked for.
-void release_pages(const Tensor& constant);
 
 /// Packed weights of a model, shared by all its plans and sessions. Thread-safe. Entries live as long as the cache;
 /// the constants that they were packed from must too.
