@@ -242,16 +242,10 @@ class ChannelFolder {
 
   /// The layout of a value whose channels a constant operand has one number for; nullopt for another operand.
   std::optional<Layout> layout_of(const Tensor& c, ValueId x) const {
-    const int rank = in_.type(x).shape.rank();
-    if (c.dtype() != DType::kF32 || c.quant() || c.elements() < 2 || c.rank() > rank) return std::nullopt;
-    int wide = -1;
-    for (int i = 0; i < c.rank(); ++i) {
-      if (c.dim(i) == 1) continue;
-      if (wide >= 0) return std::nullopt;
-      wide = i + rank - c.rank();
-    }
-    if (wide == rank - 1) return Layout::kChannelsLast;
-    return wide == 1 ? std::optional(Layout::kChannelsFirst) : std::nullopt;
+    if (c.elements() < 2) return std::nullopt;
+    for (const Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst})
+      if (is_of_channels(in_, c, x, c.elements(), layout)) return layout;
+    return std::nullopt;
   }
 
   /// Folds a Binary with a constant that has one number a channel.

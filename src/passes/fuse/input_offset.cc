@@ -39,14 +39,6 @@ std::optional<InputOrder> input_order(const Node& n, const Tensor& w) {
   return order;
 }
 
-/// True if a constant has one number for each of `channels` channels of x and is repeated along all other dimensions.
-bool is_of_channels(const Pattern& in, const Tensor& c, ValueId x, int64_t channels, Layout layout) {
-  const int rank = in.type(x).shape.rank(), channel = layout == Layout::kChannelsFirst ? 1 : rank - 1;
-  const int at = channel - (rank - c.rank());
-  return c.dtype() == DType::kF32 && !c.quant() && c.rank() <= rank && at >= 0 && c.elements() == channels &&
-         c.dim(at) == channels;
-}
-
 /// bias += what the product gives for channels of these values.
 void add_outputs_of(const Tensor& w, const InputOrder& order, const std::vector<float>& channels,
                     std::vector<float>& bias) {
@@ -67,6 +59,13 @@ void add_outputs_of(const Tensor& w, const InputOrder& order, const std::vector<
 }
 
 }  // namespace
+
+bool is_of_channels(const Pattern& in, const Tensor& c, ValueId x, int64_t channels, Layout layout) {
+  const int rank = in.type(x).shape.rank(), channel = layout == Layout::kChannelsFirst ? 1 : rank - 1;
+  const int at = channel - (rank - c.rank());
+  return c.dtype() == DType::kF32 && !c.quant() && c.rank() <= rank && at >= 0 && c.elements() == channels &&
+         c.dim(at) == channels;
+}
 
 std::optional<Node> added_to_input(Pattern& in, const Node& n) {
   if ((n.op != Op::kConv && n.op != Op::kMatMul) || n.inputs.size() < 2 || n.outputs.size() != 1 ||

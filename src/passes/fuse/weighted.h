@@ -17,6 +17,9 @@ struct Affine {
 /// What a BatchNorm with constant statistics of so many channels does; nullopt for another node.
 std::optional<Affine> constant_batch_norm(const Pattern& in, const Node& n, int64_t channels);
 
+/// True if a float32 constant has one number for each of `channels` channels of x, repeated along all other dimensions.
+bool is_of_channels(const Pattern& in, const Tensor& c, ValueId x, int64_t channels, Layout layout);
+
 bool is_real(const Tensor& t);  ///< of float32 or float16
 
 /// A new constant.
