@@ -55,6 +55,11 @@ QuantParams quantize_row(const float* values, int64_t n, bool asymmetric, int8_t
   return asymmetric ? asymmetric_row(values, n, *low, *high, out) : symmetric_row(values, n, *low, *high, out);
 }
 
+ByteQuantParams choose_byte_quant_params(float low, float high) {
+  const float scale = high == low ? 1 : (high - low) / 255;
+  return {scale, std::clamp(std::nearbyint(-low / scale), 0.0f, 255.0f)};
+}
+
 BlockQuantParams choose_block_quant_params(float magnitude) {
   if (!std::isfinite(magnitude)) return {std::numeric_limits<float>::quiet_NaN(), 0};
   const float inverse = 127.0f / magnitude;

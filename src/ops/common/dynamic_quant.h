@@ -14,6 +14,12 @@ bool choose_asymmetric_quant_params(float low, float high, QuantParams& params);
 /// range a row with NaN has is what std::minmax_element finds.
 QuantParams quantize_row(const float* values, int64_t n, bool asymmetric, int8_t* out);
 
+/// uint8 parameters of values within [low, high], which holds 0, as DynamicQuantizeLinear chooses them.
+struct ByteQuantParams {
+  float scale = 1, zero = 0;
+};
+ByteQuantParams choose_byte_quant_params(float low, float high);
+
 /// Symmetric int8 parameters of a block of values: q = value * inverse, rounded half to even, within +-127.
 struct BlockQuantParams {
   float scale = 0, inverse = 0;

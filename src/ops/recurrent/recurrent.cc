@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/common/dynamic_quant.h"
 #include "ops/core/op.h"
 #include "ops/recurrent/gates.h"
 #include "tensor/numeric.h"
@@ -156,8 +157,7 @@ void quantize_dynamically(std::vector<T>& v) {
     low = std::min(low, static_cast<float>(x));
     high = std::max(high, static_cast<float>(x));
   }
-  const float scale = high == low ? 1 : (high - low) / 255;
-  const float zero = std::clamp(std::nearbyint(-low / scale), 0.0f, 255.0f);
+  const auto [scale, zero] = choose_byte_quant_params(low, high);
   for (T& x : v) {
     const float q = std::clamp(std::nearbyint(static_cast<float>(x) / scale) + zero, 0.0f, 255.0f);
     x = static_cast<T>((q - zero) * scale);

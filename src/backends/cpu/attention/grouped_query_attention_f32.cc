@@ -143,7 +143,7 @@ class GroupQueryF32 final : public Kernel {
   /// group() for one query a head: the rows of the caches stay where they are.
   void one_row(KernelContext& ctx, int64_t b, int64_t kv, const float* k, const float* v, float* workspace) const {
     const int64_t share = a_.num_heads / a_.kv_heads, length = before(ctx, b) + 1;
-    const int64_t begin = a_.window > 0 ? std::max<int64_t>(0, length - a_.window) : 0, n = length - begin;
+    const int64_t begin = first_key(length), n = length - begin;
     float *const q = workspace, *const scores = workspace + q_workspace_;
     const float* x = ctx.input(kQ).data<float>() + b * (packed_ ? width_ : a_.num_heads * depth_) + kv * share * depth_;
     for (int64_t h = 0; h < share; ++h) rotate(ctx, b, 0, x + h * depth_, q + h * depth_);
@@ -152,9 +152,11 @@ class GroupQueryF32 final : public Kernel {
     row_ops_.weigh(scores, score_row_, share, {v + begin * depth_, depth_, n, depth_},
                    ctx.output(0).data<float>() + (b * a_.num_heads + kv * share) * depth_);
   }
+  /// The first of the keys before `end` that a query sees.
+  int64_t first_key(int64_t end) const { return a_.window > 0 ? std::max<int64_t>(0, end - a_.window) : 0; }
   /// Scores of a query that sees the keys before `end`, of `length`, become weights.
   void weigh(int64_t end, int64_t length, float* scores) const {
-    const int64_t begin = a_.window > 0 ? std::max<int64_t>(0, end - a_.window) : 0;
+    const int64_t begin = first_key(end);
     if (a_.softcap > 0) {
       const auto cap = static_cast<float>(a_.softcap);
       for (int64_t j = begin; j < end; ++j) scores[j] = cap * std::tanh(scores[j] / cap);

@@ -79,21 +79,20 @@ Packed DynamicProduct::pack(const Tensor& weights, const Tensor* biases) const {
   return packed;
 }
 
+int64_t DynamicProduct::packed_at(int64_t rows) { return padded_bytes(rows * static_cast<int64_t>(sizeof(Row))); }
+
 int64_t DynamicProduct::workspace_bytes(int64_t rows) const {
-  const auto params = static_cast<int64_t>(sizeof(Row));
-  return padded_bytes(rows * params) + padded_bytes(rows * lda()) + padded_bytes(depth_);
+  return packed_at(rows) + padded_bytes(rows * lda()) + padded_bytes(depth_);
 }
 
 void DynamicProduct::quantize(const float* x, int64_t ldx, int64_t rows, char* workspace) const {
   auto* const row = reinterpret_cast<Row*>(workspace);
-  char* const a = workspace + padded_bytes(rows * static_cast<int64_t>(sizeof(Row)));
+  char* const a = workspace + packed_at(rows);
   auto* const bytes = reinterpret_cast<uint8_t*>(a + padded_bytes(rows * lda()));
   float low = 0, high = 0;
   quant_.range(x, (rows - 1) * ldx + depth_, &low, &high);
-  low = std::min(low, 0.0f);
-  high = std::max(high, 0.0f);
-  QuantRule rule{.scale = high == low ? 1 : (high - low) / 255, .low = 0, .high = 255, .is_signed = false};
-  rule.zero = static_cast<int32_t>(std::clamp(std::nearbyint(-low / rule.scale), 0.0f, 255.0f));
+  const auto [scale, zero] = choose_byte_quant_params(std::min(low, 0.0f), std::max(high, 0.0f));
+  const QuantRule rule{.scale = scale, .zero = static_cast<int32_t>(zero), .low = 0, .high = 255, .is_signed = false};
   for (int64_t r = 0; r < rows; ++r) {
     quant_.quantize(x + r * ldx, depth_, rule, bytes);
     gemm_.convert(bytes, depth_, 1, depth_, false, rule.zero, a + r * lda(), lda());
@@ -106,7 +105,7 @@ void DynamicProduct::quantize(const float* x, int64_t ldx, int64_t rows, char* w
 void DynamicProduct::multiply(int64_t d, int64_t rows, const char* workspace, float* y) const {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const auto* const row = reinterpret_cast<const Row*>(workspace);
-  const char* const a = workspace + padded_bytes(rows * static_cast<int64_t>(sizeof(Row)));
+  const char* const a = workspace + packed_at(rows);
   const char* const packed = direction(d);
   const auto numbers = [&](int64_t at) { return reinterpret_cast<const float*>(packed + at); };
   const AccumulatorScales by{.column_sums = reinterpret_cast<const int32_t*>(packed + sums_at_),

@@ -36,6 +36,7 @@ class DynamicProduct {
   struct Key;
   struct Row;  ///< what quantize() leaves of a row beside its bytes
   Packed pack(const Tensor& weights, const Tensor* biases) const;
+  static int64_t packed_at(int64_t rows);  ///< where the bytes lie in a workspace, behind as many Rows
   int64_t lda() const { return gemm_.a_row_bytes(depth_); }
   const char* direction(int64_t d) const { return packed_->data<char>() + d * direction_bytes_; }
 

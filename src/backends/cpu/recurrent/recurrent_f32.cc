@@ -116,8 +116,8 @@ void through_bytes(const float* x, int64_t n, float* y) {
   });
   least = std::min(least, hn::GetLane(hn::MinOfLanes(d, low)));
   most = std::max(most, hn::GetLane(hn::MaxOfLanes(d, high)));
-  const float scale = most == least ? 1 : (most - least) / 255;
-  const float at = std::clamp(std::nearbyint(-least / scale), 0.0f, 255.0f);
+  const ByteQuantParams params = choose_byte_quant_params(least, most);
+  const float scale = params.scale, at = params.zero;
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
     const auto t = part.d;
     const auto q = hn::Add(hn::Round(hn::Div(part.load(x + i), hn::Set(t, scale))), hn::Set(t, at));

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "base/cat.h"
 #include "ops/recurrent/recurrent.h"
 #include "tests/support/cpu_check.h"
@@ -13,7 +15,45 @@ struct Row {
   bool backward, batch_first, flag;  ///< flag: linear_before_reset, input_forget, or ReLU
   double clip;
   bool states, peephole;
+
+  int64_t directions() const { return backward ? 2 : 1; }
+  int64_t gates() const { return cell == Cell::kRnn ? 1 : cell == Cell::kGru ? 3 : 4; }
 };
+
+AttrsPtr attrs_of(const Row& r, bool dynamic_quantization) {
+  RecurrentAttrs a;
+  a.cell = r.cell;
+  a.hidden = r.hidden;
+  a.backward = r.backward;
+  a.batch_first = r.batch_first;
+  a.clip = r.clip;
+  a.linear_before_reset = a.input_forget = r.flag;
+  a.dynamic_quantization = dynamic_quantization;
+  if (r.cell == Cell::kRnn && r.flag) a.activations.assign(static_cast<size_t>(r.directions()), "Relu");
+  return make_attrs<RecurrentAttrs>(a);
+}
+
+/// w, r: weights of the input and of the state.
+OpCase recurrent(const Row& row, bool dynamic_quantization, Tensor w, Tensor r) {
+  const int64_t d = row.directions();
+  const Shape x = row.batch_first ? Shape{row.batch, row.steps, row.input} : Shape{row.steps, row.batch, row.input};
+  const Shape state = row.batch_first ? Shape{row.batch, d, row.hidden} : Shape{d, row.batch, row.hidden};
+  OpCase c;
+  c.label = Cat(to_string(row.cell), ' ', row.hidden, row.backward ? " both" : "");
+  c.op = Op::kRecurrent;
+  c.attrs = attrs_of(row, dynamic_quantization);
+  c.inputs = {random_tensor(DType::kF32, x, -1, 1, 1), std::move(w), std::move(r),
+              random_tensor(DType::kF32, {d, 2 * row.gates() * row.hidden}, -1, 1, 4)};
+  c.constants = {1, 2, 3, 7};
+  c.outputs.resize(row.cell == Cell::kLstm ? 3 : 2);
+  if (row.states) {
+    c.inputs.emplace_back();
+    c.inputs.push_back(random_tensor(DType::kF32, state, -1, 1, 5));
+    if (row.cell == Cell::kLstm) c.inputs.push_back(random_tensor(DType::kF32, state, -1, 1, 6));
+    if (row.peephole) c.inputs.push_back(random_tensor(DType::kF32, {d, 3 * row.hidden}, -1, 1, 7));
+  }
+  return c;
+}
 
 TEST(RecurrentF32, CellsAndLayouts) {
   const Row rows[] = {
@@ -27,37 +67,13 @@ TEST(RecurrentF32, CellsAndLayouts) {
       {Cell::kLstm, 3, 2, 10, 40, true, false, true, 0, true, true},
   };
   for (const Row& r : rows) {
-    RecurrentAttrs a;
-    a.cell = r.cell;
-    a.hidden = r.hidden;
-    a.backward = r.backward;
-    a.batch_first = r.batch_first;
-    a.clip = r.clip;
-    a.linear_before_reset = a.input_forget = r.flag;
-    const int64_t d = r.backward ? 2 : 1, g = r.cell == Cell::kRnn ? 1 : r.cell == Cell::kGru ? 3 : 4;
-    if (r.cell == Cell::kRnn && r.flag) a.activations.assign(static_cast<size_t>(d), "Relu");
-    const Shape x = r.batch_first ? Shape{r.batch, r.steps, r.input} : Shape{r.steps, r.batch, r.input};
-    const Shape state = r.batch_first ? Shape{r.batch, d, r.hidden} : Shape{d, r.batch, r.hidden};
-    OpCase c;
-    c.label = Cat(to_string(r.cell), ' ', r.hidden, r.backward ? " both" : "");
-    c.op = Op::kRecurrent;
-    c.attrs = make_attrs<RecurrentAttrs>(a);
-    c.inputs = {random_tensor(DType::kF32, x, -1, 1, 1),
-                random_tensor(DType::kF32, {d, g * r.hidden, r.input}, -1, 1, 2),
-                random_tensor(DType::kF32, {d, g * r.hidden, r.hidden}, -1, 1, 3),
-                random_tensor(DType::kF32, {d, 2 * g * r.hidden}, -1, 1, 4)};
-    c.constants = {1, 2, 3, 7};
-    c.outputs.resize(r.cell == Cell::kLstm ? 3 : 2);
-    if (r.states) {
-      c.inputs.emplace_back();
-      c.inputs.push_back(random_tensor(DType::kF32, state, -1, 1, 5));
-      if (r.cell == Cell::kLstm) c.inputs.push_back(random_tensor(DType::kF32, state, -1, 1, 6));
-      if (r.peephole) c.inputs.push_back(random_tensor(DType::kF32, {d, 3 * r.hidden}, -1, 1, 7));
-    }
+    const auto weights = [&](int64_t k, uint64_t seed) {
+      return random_tensor(DType::kF32, {r.directions(), r.gates() * r.hidden, k}, -1, 1, seed);
+    };
+    OpCase c = recurrent(r, false, weights(r.input, 2), weights(r.hidden, 3));
     check_on_cpu(c, "recurrent_f32", {2e-5, 1e-5});
     if (r.cell != Cell::kLstm) continue;
-    a.dynamic_quantization = true;
-    c.attrs = make_attrs<RecurrentAttrs>(a);
+    c.attrs = attrs_of(r, true);
     check_on_cpu(c, "recurrent_f32", {0.02, 0.02});  // a state may fall to the other side of a step
   }
 }
@@ -85,30 +101,10 @@ TEST(RecurrentI8, QuantizedWeights) {
   for (const Row& r : rows)
     for (const DType dtype : {DType::kI8, DType::kU8})
       for (const bool zeros : {false, true}) {
-        RecurrentAttrs a;
-        a.hidden = r.hidden;
-        a.backward = r.backward;
-        a.batch_first = r.batch_first;
-        a.clip = r.clip;
-        a.input_forget = r.flag;
-        a.dynamic_quantization = true;
-        const int64_t d = r.backward ? 2 : 1, gates = 4 * r.hidden;
-        const Shape x = r.batch_first ? Shape{r.batch, r.steps, r.input} : Shape{r.steps, r.batch, r.input};
-        const Shape state = r.batch_first ? Shape{r.batch, d, r.hidden} : Shape{d, r.batch, r.hidden};
-        OpCase c;
-        c.label = Cat(to_string(dtype), ' ', r.hidden, r.backward ? " both" : "", zeros ? " zeros" : "");
-        c.op = Op::kRecurrent;
-        c.attrs = make_attrs<RecurrentAttrs>(a);
-        c.inputs = {random_tensor(DType::kF32, x, -1, 1, 1), quantized_rows(dtype, d * gates, r.input, zeros, 2),
-                    quantized_rows(dtype, d * gates, r.hidden, zeros, 3),
-                    random_tensor(DType::kF32, {d, 2 * gates}, -1, 1, 4)};
-        c.constants = {1, 2, 3, 7};
-        c.outputs.resize(3);
-        if (r.states) {
-          c.inputs.emplace_back();
-          for (const uint64_t seed : {5, 6}) c.inputs.push_back(random_tensor(DType::kF32, state, -1, 1, seed));
-          if (r.peephole) c.inputs.push_back(random_tensor(DType::kF32, {d, 3 * r.hidden}, -1, 1, 7));
-        }
+        const int64_t gates = r.directions() * r.gates() * r.hidden;
+        OpCase c = recurrent(r, true, quantized_rows(dtype, gates, r.input, zeros, 2),
+                             quantized_rows(dtype, gates, r.hidden, zeros, 3));
+        c.label += Cat(' ', to_string(dtype), zeros ? " zeros" : "");
         check_on_cpu(c, "recurrent_i8", {0.02, 0.02});  // a state may fall to the other side of a step
       }
 }
