@@ -71,7 +71,7 @@ enum class ConstantLifetime : uint8_t {
 };
 
 enum class ThreadUse : uint8_t {
-  kByWork,  ///< one thread where sharing the work would take longer than the work; see Segment::one_thread()
+  kByWork,  ///< one thread where sharing the work would take longer than the work; see Segment::sharing()
   kAll,
 };
 
@@ -124,6 +124,13 @@ struct PlanOutline {
   std::span<const NodeRange> partitions;  ///< ascending
 };
 
+/// Threads that a segment shares its work among.
+enum class Sharing : uint8_t {
+  kNone,
+  kNear,  ///< all of them while they are near each other (ThreadPool::near()); otherwise one computes the same chunks
+  kAll,
+};
+
 /// A compiled partition. One thread at a time runs it.
 class Segment {
  public:
@@ -134,16 +141,16 @@ class Segment {
   virtual Status run(KernelContext& context, std::span<const Datum> values) = 0;
   /// Bytes that run() asks KernelContext::scratch() for, in one call.
   virtual size_t scratch_bytes() const { return 0; }
-  /// True if run() wants a pool of one thread.
-  bool one_thread() const { return one_thread_; }
+  /// Sharing::kNone: run() wants a pool of one thread.
+  Sharing sharing() const { return sharing_; }
   /// Microseconds of each node of kHere in the last run. Empty: the caller times the segment as a whole.
   virtual std::span<const double> node_micros() const { return {}; }
 
  protected:
-  explicit Segment(bool one_thread = false) : one_thread_(one_thread) {}
+  explicit Segment(Sharing sharing = Sharing::kAll) : sharing_(sharing) {}
 
  private:
-  bool one_thread_;
+  Sharing sharing_;
 };
 
 /// What crosses between the host and a device in one run.

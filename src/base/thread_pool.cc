@@ -7,8 +7,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
-#include <type_traits>
+#include <limits>
 
 #include "base/error.h"
 #include "base/guard.h"
@@ -16,7 +17,9 @@
 
 namespace smelt {
 namespace {
-thread_local bool inside_parallel = false;
+thread_local bool inside_parallel = false, alone = false;
+
+int64_t nanoseconds() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // What pthreadpool orders between threads ThreadSanitizer does not see, unless it is told.
 #ifdef __SANITIZE_THREAD__
@@ -80,23 +83,57 @@ ThreadPool::~ThreadPool() {
   if (::pthreadpool* pool = pool_) pthreadpool_destroy(pool);
 }
 
-void ThreadPool::run(int64_t n, int64_t grain, void (*call)(void*, int64_t, int64_t), void* body) {
+::pthreadpool* ThreadPool::begun() {
   // The first use begins the threads: new ones spin for a while, which a session that needs none should not pay.
   ::pthreadpool* pool = pool_.load(std::memory_order_acquire);
-  if (!inside_parallel && !pool && threads_ > 1) {
-    const std::lock_guard lock(making_);
-    pool = pool_;
-    if (!pool) pool_ = pool = pthreadpool_create(static_cast<size_t>(threads_));
+  if (pool || threads_ <= 1) return pool;
+  const std::lock_guard lock(making_);
+  pool = pool_;
+  if (!pool) pool_ = pool = pthreadpool_create(static_cast<size_t>(threads_));
+  return pool;
+}
+
+bool ThreadPool::near() {
+  constexpr int64_t kPause = 10'000'000, kOften = 5'000'000, kSeldom = 160'000'000, kFast = 500;
+  const int64_t now = nanoseconds();
+  if (threads_ <= 1 || now - rested_ >= kPause) return false;
+  if (now < measures_) return near_;
+  ::pthreadpool* pool = begun();
+  if (!pool) return false;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int64_t round = 0, start = now; round < 6; ++round) {
+    pthreadpool_parallelize_1d(
+        pool, [](void*, size_t) {}, nullptr, static_cast<size_t>(threads_), 0);
+    const int64_t end = nanoseconds();
+    least = std::min(least, end - start);
+    start = end;
   }
-  if (inside_parallel || !pool) {
+  // To measure wakes the threads: seldom where that was in vain.
+  near_ = least < kFast;
+  interval_ = near_ ? kOften : std::clamp(2 * interval_, kOften, kSeldom);
+  measures_ = now + interval_;
+  return near_;
+}
+
+void ThreadPool::rest() { rested_ = nanoseconds(); }
+
+ThreadPool::Alone::Alone() : before_(alone) { alone = true; }
+ThreadPool::Alone::~Alone() { alone = before_; }
+
+void ThreadPool::run(int64_t n, int64_t grain, void (*call)(void*, int64_t, int64_t), void* body) {
+  if (inside_parallel || threads_ <= 1) {
     const int64_t step = chunks_ == Chunks::kAny ? n : std::max<int64_t>(grain, 1);
     for (int64_t begin = 0; begin < n; begin += step) call(body, begin, std::min(begin + step, n));
     return;
   }
   Job job{call, body, Chunking::make(n, grain, threads_, chunks_ == Chunks::kFixed), {}, nullptr};
-  hand_over(&job);
-  pthreadpool_parallelize_1d(pool, chunk, &job, static_cast<size_t>(job.chunking.chunks), 0);
-  take_over(&job);
+  if (::pthreadpool* pool = alone ? nullptr : begun()) {
+    hand_over(&job);
+    pthreadpool_parallelize_1d(pool, chunk, &job, static_cast<size_t>(job.chunking.chunks), 0);
+    take_over(&job);
+  } else {
+    for (int64_t i = 0; i < job.chunking.chunks; ++i) chunk(&job, static_cast<size_t>(i));
+  }
   if (job.error) std::rethrow_exception(job.error);
 }
 

@@ -38,12 +38,33 @@ class ThreadPool {
         const_cast<void*>(static_cast<const void*>(&body)));
   }
 
+  /// True while the threads meet so fast that sharing work of a microsecond gains, as on processors that share a cache.
+  /// The host of a virtual machine moves its processors, so empty jobs measure it now and then. False after a pause,
+  /// which may have put the threads to sleep: at the first call, and where rest() was called 10 ms ago or earlier.
+  bool near();
+  void rest();  ///< nothing will be shared until the next call of near()
+
+  /// While one lives, pools run what this thread gives them on this thread, in the chunks that several would take.
+  class Alone {
+   public:
+    Alone();
+    ~Alone();
+    Alone(const Alone&) = delete;
+    Alone& operator=(const Alone&) = delete;
+
+   private:
+    bool before_;
+  };
+
  private:
   void run(int64_t n, int64_t grain, void (*call)(void*, int64_t, int64_t), void* body);
+  ::pthreadpool* begun();  ///< null: there are none but the caller
   int threads_;
   Chunks chunks_;
   std::mutex making_;
   std::atomic<::pthreadpool*> pool_ = nullptr;
+  std::atomic<bool> near_ = false;
+  std::atomic<int64_t> rested_ = 0, measures_ = 0, interval_ = 0;  ///< nanoseconds: of rest(), of the next measurement
 };
 
 }  // namespace smelt

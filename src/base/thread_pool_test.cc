@@ -2,8 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
+#include <mutex>
 #include <new>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace smelt {
@@ -39,6 +45,44 @@ TEST(ThreadPool, ChunksAreAboutAsLargeAndBeginAtMultiplesOfTheGrainsPowerOfTwo) 
     });
     EXPECT_EQ(seen, c.chunks) << c.n;
   }
+}
+
+TEST(ThreadPool, OneThreadAloneComputesTheChunksOfSeveral) {
+  using Chunk = std::pair<int64_t, int64_t>;
+  for (const ThreadPool::Chunks kind : {ThreadPool::Chunks::kAny, ThreadPool::Chunks::kFixed}) {
+    ThreadPool pool(3, kind);
+    std::array<std::vector<Chunk>, 2> chunks;
+    std::mutex adding;
+    const auto fill = [&](std::vector<Chunk>& to, bool here) {
+      const std::thread::id caller = std::this_thread::get_id();
+      pool.parallel_for(1000, 30, [&](int64_t begin, int64_t end) {
+        EXPECT_TRUE(!here || std::this_thread::get_id() == caller);
+        const std::lock_guard lock(adding);
+        to.emplace_back(begin, end);
+      });
+      std::ranges::sort(to);
+    };
+    fill(chunks[0], false);
+    {
+      const ThreadPool::Alone alone;
+      fill(chunks[1], true);
+    }
+    EXPECT_EQ(chunks[0], chunks[1]);
+    EXPECT_GT(chunks[0].size(), 3U);
+  }
+}
+
+TEST(ThreadPool, ThreadsCountAsFarAtFirstAndAfterAPause) {
+  ThreadPool one(1), two(2);
+  one.rest();
+  EXPECT_FALSE(one.near());
+  EXPECT_FALSE(two.near()) << "at first";
+  for (int run = 0; run < 100; ++run) {
+    two.rest();
+    two.near();  // either answer may be right
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(15));
+  EXPECT_FALSE(two.near());
 }
 
 TEST(ThreadPool, WhatATaskThrowsComesToTheCaller) {

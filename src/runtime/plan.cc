@@ -143,7 +143,10 @@ Status Plan::run_segment(PlannedEnvironment& env, const Step& step, const Segmen
   if (!work.segment) return Ok();
   if (depth > 0 && env.device() && work.backend->memory() == MemorySpace::kDevice)
     SMELT_TRY(env.control.spend(kStepsOfSubmission));
-  SlotContext ctx(env, step, parts_.values, depth, work.segment->one_thread() ? env.one_thread : env.threads);
+  const Sharing sharing = work.segment->sharing();
+  SlotContext ctx(env, step, parts_.values, depth, sharing == Sharing::kNone ? env.one_thread : env.threads);
+  std::optional<ThreadPool::Alone> alone;
+  if (sharing == Sharing::kNear && !env.threads_are_near()) alone.emplace();
   return work.segment->run(ctx, parts_.values);
 }
 

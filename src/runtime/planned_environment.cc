@@ -185,7 +185,17 @@ Status PlannedEnvironment::run(int graph, std::span<const Datum> inputs, const G
     return InvalidInput(inputs.size(), " inputs given, graph '", g.name, "' takes ", g.inputs.size());
   if (call.depth > 0) SMELT_TRY(control.enter(graph, inputs));
   SMELT_ASSIGN(Plan * plan, plan_for(graph, inputs, call.role(), ContentUse::kRead));
-  return plan->run(*this, inputs, call, outputs);
+  Status done = plan->run(*this, inputs, call, outputs);
+  if (call.depth == 0 && near_) {
+    near_.reset();
+    threads.rest();
+  }
+  return done;
+}
+
+bool PlannedEnvironment::threads_are_near() {
+  if (!near_) near_ = threads.near();
+  return *near_;
 }
 
 std::shared_ptr<Segment> PlannedEnvironment::late_segment(const Graph& graph, const Node& node, LateKernel& late) {

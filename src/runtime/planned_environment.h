@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,6 +44,9 @@ class PlannedEnvironment final : public Environment {
   /// Null: there is none.
   std::shared_ptr<ArenaMemory> entry_arena(size_t bytes);
 
+  /// ThreadPool::near() of the run's pool: one answer a run.
+  bool threads_are_near();
+
   CompileMode mode() const { return mode_; }
   const std::vector<std::shared_ptr<BackendModel>>& models() const { return models_; }
   std::span<const std::unique_ptr<BackendSession>> backends() const { return backends_; }
@@ -73,6 +77,7 @@ class PlannedEnvironment final : public Environment {
   std::shared_ptr<ArenaMemory> entry_arena_;
   std::map<const Node*, LateKernel> late_;
   bool folding_ = false;
+  std::optional<bool> near_;                               ///< of this run; nullopt: no step has asked
   std::vector<std::vector<std::unique_ptr<Plan>>> plans_;  ///< by graph, most recently used first
 };
 

@@ -37,12 +37,15 @@ double estimated_time(const Node& node, std::span<const ValueType> inputs, std::
   return moved + count / (fast ? kByteProducts : kProducts) * slower;
 }
 
-int worthwhile_threads(int threads, const Node& node, std::span<const ValueType> inputs,
-                       std::span<const ValueType> outputs, Isa isa, bool spread) {
-  constexpr double kLeast = 10000;       // to wake threads that spin, and to meet again, takes some microseconds
+Sharing worthwhile_sharing(const Node& node, std::span<const ValueType> inputs, std::span<const ValueType> outputs,
+                           Isa isa, bool spread) {
+  constexpr double kLeast = 10000;       // to fetch from each other's caches takes some microseconds
   constexpr double kLeastSpread = 5000;  // one thread would take some of them to fetch what the others made
-  if (threads <= 1 || inputs.empty() || outputs.empty()) return threads;
-  return estimated_time(node, inputs, outputs, isa) < (spread ? kLeastSpread : kLeast) ? 1 : threads;
+  constexpr double kLeastNear = 2500;    // to hand work over and to meet again takes 0.25 us
+  if (inputs.empty() || outputs.empty()) return Sharing::kAll;
+  const double time = estimated_time(node, inputs, outputs, isa);
+  if (time >= (spread ? kLeastSpread : kLeast)) return Sharing::kAll;
+  return time >= kLeastNear ? Sharing::kNear : Sharing::kNone;
 }
 
 }  // namespace smelt

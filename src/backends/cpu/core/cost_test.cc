@@ -17,17 +17,17 @@ Node node_of(Op op, AttrsPtr attrs) {
   return n;
 }
 
-int threads_of_product(int64_t m, int64_t k, int64_t n, Isa isa = Isa::kAvx512) {
+Sharing sharing_of_product(int64_t m, int64_t k, int64_t n, Isa isa = Isa::kAvx512) {
   const Node node = node_of(Op::kMatMul, make_attrs<MatMulAttrs>());
   const ValueType in[] = {ValueType::tensor(DType::kF32, {m, k}), ValueType::tensor(DType::kF32, {k, n})};
   const ValueType out[] = {ValueType::tensor(DType::kF32, {m, n})};
-  return worthwhile_threads(4, node, in, out, isa);
+  return worthwhile_sharing(node, in, out, isa);
 }
 
-TEST(Work, LittleOfItStaysOnOneThread) {
-  EXPECT_EQ(threads_of_product(1, 64, 64), 1);
-  EXPECT_EQ(threads_of_product(64, 256, 256), 4);
-  EXPECT_EQ(threads_of_product(1, 2048, 2048), 4) << "many weights are read once";
+TEST(Work, LittleOfItStaysOnOneThreadAndSomeIsSharedByNearOnes) {
+  EXPECT_EQ(sharing_of_product(1, 64, 64), Sharing::kNone);
+  EXPECT_EQ(sharing_of_product(64, 256, 256), Sharing::kAll);
+  EXPECT_EQ(sharing_of_product(1, 2048, 2048), Sharing::kAll) << "many weights are read once";
 }
 
 TEST(Work, LessStaysWhereThreadsMadeIt) {
@@ -35,14 +35,14 @@ TEST(Work, LessStaysWhereThreadsMadeIt) {
   for (const int64_t m : {4, 40}) {
     const ValueType in[] = {ValueType::tensor(DType::kF32, {m, 96}), ValueType::tensor(DType::kF32, {96, 96})};
     const ValueType out[] = {ValueType::tensor(DType::kF32, {m, 96})};
-    EXPECT_EQ(worthwhile_threads(2, node, in, out, Isa::kVnni), 1);
-    EXPECT_EQ(worthwhile_threads(2, node, in, out, Isa::kVnni, true), m == 4 ? 1 : 2);
+    EXPECT_EQ(worthwhile_sharing(node, in, out, Isa::kVnni), m == 4 ? Sharing::kNone : Sharing::kNear);
+    EXPECT_EQ(worthwhile_sharing(node, in, out, Isa::kVnni, true), m == 4 ? Sharing::kNone : Sharing::kAll);
   }
 }
 
 TEST(Work, SlowerLevelsShareSooner) {
-  EXPECT_EQ(threads_of_product(16, 128, 128), 1);
-  EXPECT_EQ(threads_of_product(16, 128, 128, Isa::kBaseline), 4);
+  EXPECT_EQ(sharing_of_product(16, 128, 128), Sharing::kNear);
+  EXPECT_EQ(sharing_of_product(16, 128, 128, Isa::kBaseline), Sharing::kAll);
 }
 
 TEST(Work, ConvolutionsCountTheirTaps) {
@@ -50,21 +50,21 @@ TEST(Work, ConvolutionsCountTheirTaps) {
   attrs.layout = Layout::kChannelsLast;
   attrs.filter = FilterLayout::kOSI;
   const Node node = node_of(Op::kConv, make_attrs<ConvAttrs>(attrs));
-  const auto threads = [&](int64_t size) {
+  const auto sharing = [&](int64_t size) {
     const ValueType in[] = {ValueType::tensor(DType::kF32, {1, 8, 8, 32}),
                             ValueType::tensor(DType::kF32, {32, size, size, 32})};
     const ValueType out[] = {ValueType::tensor(DType::kF32, {1, 8, 8, 32})};
-    return worthwhile_threads(2, node, in, out, Isa::kVnni);
+    return worthwhile_sharing(node, in, out, Isa::kVnni);
   };
-  EXPECT_EQ(threads(1), 1);
-  EXPECT_EQ(threads(5), 2);
+  EXPECT_EQ(sharing(1), Sharing::kNone);
+  EXPECT_EQ(sharing(5), Sharing::kAll);
 }
 
 TEST(Work, OtherNodesCountTheirElements) {
   const Node node = node_of(Op::kSoftmax, make_attrs<SoftmaxAttrs>());
   for (const int64_t rows : {1, 4096}) {
     const ValueType x[] = {ValueType::tensor(DType::kF32, {rows, 64})};
-    EXPECT_EQ(worthwhile_threads(2, node, x, x, Isa::kVnni), rows == 1 ? 1 : 2);
+    EXPECT_EQ(worthwhile_sharing(node, x, x, Isa::kVnni), rows == 1 ? Sharing::kNone : Sharing::kAll);
   }
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 class CpuSegment final : public Segment {
  public:
-  CpuSegment(std::unique_ptr<Kernel> kernel, bool one_thread) : Segment(one_thread), kernel_(std::move(kernel)) {}
+  CpuSegment(std::unique_ptr<Kernel> kernel, Sharing sharing) : Segment(sharing), kernel_(std::move(kernel)) {}
   Status run(KernelContext& context, std::span<const Datum>) override { return kernel_->run(context); }
   size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
 
@@ -27,7 +27,7 @@ class CpuSegment final : public Segment {
 
 struct CpuNode final : PreparedNode {
   std::unique_ptr<Kernel> kernel;
-  bool one_thread = false;
+  Sharing sharing = Sharing::kAll;
   const char* name = "";  ///< of the first node's kernel
   int inputs = 0;         ///< of the node, and of what was appended
   Shape made;             ///< of the output
@@ -39,20 +39,20 @@ class CpuPlanCompiler final : public PlanCompiler {
       : model_packs_(model_packs), plan_packs_(model_packs.mode()), isa_(isa), threads_(threads) {}
 
   std::unique_ptr<PreparedNode> prepare(const NodeRequest& r, std::string* why) override {
-    const int threads = this->threads(r);
+    const Sharing sharing = this->sharing(r);
     const KernelInfo* chosen = nullptr;
-    auto kernel = make_kernel({{r}, isa_, threads, packs(r), why}, &chosen);
+    auto kernel = make_kernel({{r}, isa_, threads(sharing), packs(r), why}, &chosen);
     if (!kernel) {
       if (why && why->empty()) *why = Cat("no CPU kernel for ", to_string(r.node.op));
       return nullptr;
     }
     auto node = std::make_unique<CpuNode>();
     node->kernel = std::move(kernel);
-    node->one_thread = threads == 1 && r.threads == ThreadUse::kByWork;
+    node->sharing = sharing;
     node->name = chosen->name;
     node->inputs = static_cast<int>(r.node.inputs.size());
     node->made = r.outputs[0].shape;
-    if (threads > 1) spread_.insert(r.node.outputs.begin(), r.node.outputs.end());
+    note_spread(sharing, r.node);
     return node;
   }
 
@@ -62,7 +62,7 @@ class CpuPlanCompiler final : public PlanCompiler {
     if (!name) return nullptr;
     node.inputs += static_cast<int>(r.node.inputs.size()) - 1;
     node.made = r.outputs[0].shape;
-    if (threads_ > 1 && !node.one_thread) spread_.insert(r.node.outputs.begin(), r.node.outputs.end());
+    note_spread(node.sharing, r.node);
     return name;
   }
 
@@ -71,7 +71,7 @@ class CpuPlanCompiler final : public PlanCompiler {
     out.nodes.resize(plan.nodes.size());
     for (const NodeRange& p : plan.partitions) {
       auto& node = static_cast<CpuNode&>(*plan.nodes[static_cast<size_t>(p.first)].prepared);
-      out.segments.push_back(std::make_shared<CpuSegment>(std::move(node.kernel), node.one_thread));
+      out.segments.push_back(std::make_shared<CpuSegment>(std::move(node.kernel), node.sharing));
       out.nodes[static_cast<size_t>(p.first)].kernel = node.name;
     }
     return out;
@@ -79,11 +79,15 @@ class CpuPlanCompiler final : public PlanCompiler {
 
  private:
   PackCache& packs(const NodeRequest& r) { return r.lifetime == ConstantLifetime::kModel ? model_packs_ : plan_packs_; }
-  int threads(const NodeRequest& r) const {
-    if (r.threads == ThreadUse::kAll) return threads_;
+  int threads(Sharing sharing) const { return sharing == Sharing::kNone ? 1 : threads_; }
+  Sharing sharing(const NodeRequest& r) const {
+    if (r.threads == ThreadUse::kAll || threads_ <= 1) return Sharing::kAll;
     const bool spread =
         std::ranges::any_of(r.node.inputs, [&](ValueId id) { return id != kNoValue && spread_.contains(id); });
-    return worthwhile_threads(threads_, r.node, r.inputs, r.outputs, isa_, spread);
+    return worthwhile_sharing(r.node, r.inputs, r.outputs, isa_, spread);
+  }
+  void note_spread(Sharing sharing, const Node& node) {
+    if (threads_ > 1 && sharing == Sharing::kAll) spread_.insert(node.outputs.begin(), node.outputs.end());
   }
   const char* append_epilogue(CpuNode& before, const NodeRequest& r, size_t operand) const {
     const Shape &made = before.made, &y = r.outputs[0].shape;
@@ -93,13 +97,13 @@ class CpuPlanCompiler final : public PlanCompiler {
   }
   const char* append_conv(CpuNode& before, const NodeRequest& r, size_t operand) {
     if (operand != 0 || !(r.inputs[0].shape == before.made)) return nullptr;
-    const KernelSpec spec{{r}, isa_, threads(r), packs(r)};
+    const Sharing own = sharing(r), both = std::max(before.sharing, own);
+    const KernelSpec spec{{r}, isa_, threads(own), packs(r)};
     if (!may_chain_rows(spec)) return nullptr;
     const KernelInfo* chosen = nullptr;
     auto next = make_kernel(spec, &chosen);
-    const bool one_thread = before.one_thread && spec.threads == 1;
-    if (!next || !chain_rows(before.kernel, next, one_thread ? 1 : threads_)) return nullptr;
-    before.one_thread = one_thread;
+    if (!next || !chain_rows(before.kernel, next, threads(both))) return nullptr;
+    before.sharing = both;
     return chosen->name;
   }
 
