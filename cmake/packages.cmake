@@ -23,7 +23,7 @@ set(CPACK_DEBIAN_LIBSMELT_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libsmelt-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_SHLIBDEPS OFF)
-set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libpthreadpool-dev, liblzma-dev, zlib1g-dev")  # of libsmelt.a
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "liblzma-dev, zlib1g-dev")  # of libsmelt.a
 set(CPACK_DEBIAN_ONNXIFI_PACKAGE_NAME libonnxifi)
 set(CPACK_DEBIAN_ONNXIFI_PACKAGE_SECTION libs)
 set(CPACK_COMPONENT_COMMAND_DESCRIPTION "The command smelt: run, inspect, measure and verify models.")

@@ -12,7 +12,7 @@ cpack --config "$build/CPackConfig.cmake" -B "$packages" >"$folder/cpack.txt" 2>
 [ "$(find "$packages" -maxdepth 1 -name '*.deb' | wc -l)" = 4 ]
 field() { dpkg-deb -f "$packages"/"$1"_*.deb "$2"; }
 field smelt Depends | grep -q libc6
-field libsmelt Depends | grep -q libpthreadpool0
+field libsmelt Depends | grep -q liblzma5
 field libsmelt-dev Depends | grep -q 'libsmelt (= '
 field libsmelt-dev Depends | grep -q 'libonnxifi (= '
 for package in libsmelt libsmelt-dev; do dpkg-deb -c "$packages/$package"_*.deb >"$folder/$package.txt"; done

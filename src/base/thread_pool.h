@@ -1,13 +1,12 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <type_traits>
 
-struct pthreadpool;
+#include "base/workers.h"
 
 namespace smelt {
 
@@ -58,11 +57,12 @@ class ThreadPool {
 
  private:
   void run(int64_t n, int64_t grain, void (*call)(void*, int64_t, int64_t), void* body);
-  ::pthreadpool* begun();  ///< null: there are none but the caller
+  Workers* begun();  ///< null: the system gives no threads
   int threads_;
   Chunks chunks_;
   std::mutex making_;
-  std::atomic<::pthreadpool*> pool_ = nullptr;
+  std::unique_ptr<Workers> workers_;
+  std::atomic<Workers*> begun_ = nullptr;  ///< workers_, once they are there
   std::atomic<bool> near_ = false;
   std::atomic<int64_t> rested_ = 0, measures_ = 0, interval_ = 0;  ///< nanoseconds: of rest(), of the next measurement
 };
