@@ -41,7 +41,7 @@ Sharing worthwhile_sharing(const Node& node, std::span<const ValueType> inputs, 
                            Isa isa, bool spread) {
   constexpr double kLeast = 10000;       // to fetch from each other's caches takes some microseconds
   constexpr double kLeastSpread = 5000;  // one thread would take some of them to fetch what the others made
-  constexpr double kLeastNear = 2500;    // to hand work over and to meet again takes 0.25 us
+  constexpr double kLeastNear = 1000;    // to hand work over and to meet again takes 0.1 us
   if (inputs.empty() || outputs.empty()) return Sharing::kAll;
   const double time = estimated_time(node, inputs, outputs, isa);
   if (time >= (spread ? kLeastSpread : kLeast)) return Sharing::kAll;
