@@ -46,8 +46,8 @@ class ConvBands {
   int64_t scratch_bytes(int64_t threads) const { return threads * band_bytes_; }
 
   /// As ConvLineBuffer::image(). done() is called for the pixels of a tile that lie in one line.
-  template <class Load, class F>
-  void image(ThreadPool& pool, int64_t threads, Load&& load, bool x_signed, uint8_t zero, const char* packed,
+  template <class F>
+  void image(ThreadPool& pool, int64_t threads, const LoadPixels& load, bool x_signed, uint8_t zero, const char* packed,
              uint8_t* scratch, F&& done) const {
     const int64_t n = g_.out[1], slots = std::min(threads, n);
     pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
@@ -87,8 +87,7 @@ class ConvBands {
         offsets_.push_back((ky * g_.dilation[1] * padded + kx * g_.dilation[2]) * g_.c_in);
   }
   /// The padded lines of the image that output lines [y, y + lines) see.
-  template <class Load>
-  void fill(Load&& load, uint8_t zero, int64_t y, int64_t lines, uint8_t* to) const {
+  void fill(const LoadPixels& load, uint8_t zero, int64_t y, int64_t lines, uint8_t* to) const {
     const int64_t line = padded_ * g_.c_in, n = lines + (g_.kernel[1] - 1) * g_.dilation[1];
     for (int64_t i = 0; i < n; ++i, to += line) {
       const int64_t from = y + i - g_.pad[1];

@@ -29,8 +29,9 @@ const ConvSize kSizes[] = {
 };
 const ConvSize kDense{"dense", 28, 128, 128, 3, 1, 1}, kDepthwise{"depthwise", 28, 128, 128, 3, 1, 128},
     kTwoFilters{"depthwise_two_filters", 28, 64, 128, 3, 1, 64}, kGroups{"regnet_28", 28, 104, 104, 3, 1, 13},
-    kGroupsOfFour{"resnext_56", 56, 128, 128, 3, 1, 32}, kFewFilters{"image_of_features", 96, 64, 3, 3, 1, 1},
-    kManyChannels{"vgg_56", 56, 128, 256, 3, 1, 1}, kManyPixels{"convmixer_32", 32, 768, 768, 1, 1, 1};
+    kGroupsOfFour{"resnext_56", 56, 128, 128, 3, 1, 32}, kGroupsOf16{"regnet_14", 14, 160, 160, 3, 1, 10},
+    kFewFilters{"image_of_features", 96, 64, 3, 3, 1, 1}, kManyChannels{"vgg_56", 56, 128, 256, 3, 1, 1},
+    kManyPixels{"convmixer_32", 32, 768, 768, 1, 1, 1};
 
 std::shared_ptr<ConvAttrs> attrs_of(const ConvSize& s, Layout layout) {
   auto a = std::make_shared<ConvAttrs>();
@@ -203,6 +204,8 @@ SMELT_BENCH_CASES(conv) {
   cases.add(integer_case(kTwoFilters, Layout::kChannelsLast, DType::kI8), kTwoFilters.operations());
   for (const ConvSize& s : {kGroups, kGroupsOfFour, kFewFilters, kManyPixels})
     cases.add(float_case(s, Layout::kChannelsLast, DType::kF32), s.operations());
+  for (const ConvSize& s : {kGroups, kGroupsOfFour, kGroupsOf16})
+    cases.add(integer_case(s, Layout::kChannelsLast, DType::kI8), s.operations());
   cases.add(integer_case(kFewFilters, Layout::kChannelsLast, DType::kI8), kFewFilters.operations());
   cases.add(integer_case(kManyChannels, Layout::kChannelsLast, DType::kI8), kManyChannels.operations());
   cases.add(volume_case(), 2.0 * 8 * 56 * 56 * 64 * 64 * 27);

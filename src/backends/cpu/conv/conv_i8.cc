@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 #include "backends/cpu/conv/conv_line_buffer.h"
@@ -18,7 +19,7 @@ namespace {
 struct ConvI8Key {
   FilterKey filter;
   const GemmI8* gemm;
-  int64_t chunks;
+  int64_t form;
   int32_t x_zero;
   bool x_signed;
   auto operator<=>(const ConvI8Key&) const = default;
@@ -35,13 +36,13 @@ class ConvI8 final : public Kernel {
         requantize_params_(std::move(requantize_params)),
         rescale_(requantize_accumulators(spec.isa, requantize_params_)),
         gemm_(gemm_i8(spec.isa, filter_fits_int8(g, *spec.constant(1), q.w_zeros))),
-        chunks_(g, gemm_),
-        flipped_(flips_rows(g, gemm_, q.x_signed)),
+        chunks_(g, gemm_, spec.isa),
+        flipped_(chunks_.flips(q.x_signed)),
         threads_(std::max(spec.threads, 1)) {
     const Tensor& filter = *spec.constant(1);
     const bool unquantized = is_ordered_filter(g, filter, q_.w_zeros);
     const Tensor* bias = spec.constant(2);
-    const ConvI8Key key{{g, filter, bias}, &gemm_, chunks_.count(), q.x_zero, q.x_signed};
+    const ConvI8Key key{{g, filter, bias}, &gemm_, chunks_.form(), q.x_zero, q.x_signed};
     packed_ = spec.packs.get(
         key,
         [&] {
@@ -50,9 +51,8 @@ class ConvI8 final : public Kernel {
           return packed;
         },
         [&] {
-          return spec.contents(
-              "conv_i8", key.filter.numbers(),
-              {key.chunks, key.x_zero, key.x_signed, gemm_.bytes, gemm_.group_bytes, gemm_.addend_rows});
+          return spec.contents("conv_i8", key.filter.numbers(),
+                               {key.form, key.x_zero, key.x_signed, gemm_.bytes, gemm_.group_bytes, gemm_.addend_rows});
         });
     lda_ = gemm_.a_row_bytes(g.k());
     block_ = gemm_.block_rows(g.out_pixels(), g.k());
@@ -95,27 +95,22 @@ class ConvI8 final : public Kernel {
   }
 
  private:
-  /// Length of a packed filter.
-  int64_t packed_depth() const { return chunks_.apply() ? chunks_.k() : g_.k(); }
   Packed pack_ordered(const Tensor& filter) const {
     return gemm_.packs_int8() ? pack(ordered_filter_int8(g_, filter, q_.w_zeros).data())
                               : pack(ordered_filter(g_, filter, q_.w_zeros).data());
   }
   template <class W>
   Packed pack(const W* weights) const {
-    const int64_t depth = packed_depth(), group = gemm_.packed_bytes(depth, g_.c_out);
-    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group * g_.groups));
-    std::vector<W> workspace;
-    if (chunks_.apply()) weights = chunks_.spread(weights, workspace);
-    for (int64_t i = 0; i < g_.groups; ++i)
-      gemm_.pack(weights + i * g_.c_out * depth, depth, g_.c_out, requantize_params_.bias.data() + i * g_.c_out,
-                 GemmI8::int8_zero_point(q_.x_signed, q_.x_zero), packed->data<char>() + i * group);
+    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(chunks_.packed_bytes()));
+    chunks_.pack(weights, requantize_params_.bias.data(), GemmI8::int8_zero_point(q_.x_signed, q_.x_zero),
+                 packed->data<char>());
     return packed;
   }
   void image_rows(ThreadPool& pool, const uint8_t* x, uint8_t* y, uint8_t* scratch) const {
     if (chunks_.apply()) {
-      chunks_.image(pool, threads_, chunks_.loads_of(x, flipped_), q_.x_signed && !flipped_,
-                    GemmI8::zero_byte(q_.x_zero, flipped_), packed_->data<char>(), scratch,
+      const auto load = chunks_.loads_of(x, flipped_);
+      chunks_.image(pool, threads_, std::ref(load), q_.x_signed && !flipped_, GemmI8::zero_byte(q_.x_zero, flipped_),
+                    packed_->data<char>(), scratch,
                     [&](const int32_t* acc, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) {
                       rescale_(requantize_params_, acc, gemm_.nr(), pixels, n, channel,
                                y + pixel * g_.all_out() + channel, g_.all_out());

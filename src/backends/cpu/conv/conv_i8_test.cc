@@ -97,6 +97,39 @@ TEST(ConvI8, ChannelsFirst) {
       check_on_cpu(conv_case(r, s, Layout::kChannelsFirst, FilterLayout::kOIS, Rounding::kFloatHalfEven), "conv_i8");
 }
 
+/// Groups of 4 to 32 channels: runs of channels that fill vectors or not, lines of any width, a signal, single pixels.
+const QConvRow kGroups[] = {
+    {1, 48, 9, 11, 48, 3, 3, 1, 1, 1, 6, ActKind::kRelu},
+    {2, 104, 7, 7, 104, 3, 3, 1, 1, 1, 13},
+    {1, 32, 14, 13, 32, 3, 3, 2, 1, 1, 2},
+    {1, 80, 7, 9, 80, 3, 3, 1, 2, 2, 5, ActKind::kRelu6},
+    {1, 64, 5, 6, 64, 3, 3, 1, 1, 1, 2},
+    {1, 96, 4, 35, 96, 1, 5, 1, 1, 2, 3},
+    {2, 20, 12, 9, 20, 3, 3, 1, 1, 1, 5},
+    {1, 128, 5, 5, 128, 5, 5, 3, 1, 2, 32},
+    {2, 24, 1, 150, 24, 1, 3, 1, 2, 0, 3},
+    {1, 16, 1, 1, 16, 3, 3, 1, 1, 1, 2},
+    {1, 40, 4, 4, 40, 1, 1, 1, 1, 0, 5},
+    {1, 16, 7, 9, 32, 3, 3, 1, 1, 1, 2},
+};
+
+TEST(ConvI8, Groups) {
+  for (const QConvRow& r : kGroups)
+    for (const Quantized& s : kQuantizedImages) {
+      for (Rounding rounding : kRoundings)
+        check_on_cpu(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kOSI, rounding), "conv_i8");
+      check_on_cpu(conv_case(r, s, Layout::kChannelsFirst, FilterLayout::kOIS, Rounding::kFloatHalfEven), "conv_i8");
+    }
+}
+
+// Padded images that are computed in several bands of lines.
+TEST(ConvI8, TallImagesOfGroups) {
+  OpCase c = conv_case({1, 64, 60, 90, 64, 3, 3, 1, 1, 1, 8}, kQuantizedImages[0], Layout::kChannelsLast,
+                       FilterLayout::kOSI, Rounding::kFixedDouble);
+  c.threaded = true;
+  check_on_cpu(c, "conv_i8");
+}
+
 const QConvRow kDepthwise[] = {
     {1, 37, 9, 11, 37, 3, 3, 1, 1, 1, 37, ActKind::kRelu6},
     {2, 16, 14, 13, 16, 3, 3, 2, 1, 1, 16},

@@ -1,6 +1,7 @@
 // Products of 8-bit integers whose zero point, and maybe scale, is known when they run: ConvInteger, MatMulInteger,
 // TFLite's dynamic_quant convolution and convolutions of images that carry a params each.
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <vector>
 
@@ -25,7 +26,7 @@ struct ConvIntegerKey {
   FilterKey filter;
   const GemmI8* gemm;
   const void* zeros;  ///< the filter's zero points where they are an operand
-  int64_t chunks;
+  int64_t form;
   bool real;
   auto operator<=>(const ConvIntegerKey&) const = default;
 };
@@ -46,8 +47,8 @@ class ConvIntegerKernel final : public Kernel {
         real_(images != Images::kAccumulators),
         x_signed_(images == Images::kDynamicQuant || spec.inputs[0].dtype == DType::kI8),
         gemm_(gemm_i8(spec.isa, filter_fits_int8(g, *spec.constant(1), params.zeros))),
-        chunks_(g, gemm_),
-        flipped_(flips_rows(g, gemm_, x_signed_)),
+        chunks_(g, gemm_, spec.isa),
+        flipped_(chunks_.flips(x_signed_)),
         quant_(dynamic_quant_ops(spec.isa)),
         threads_(std::max(spec.threads, 1)) {
     const bool operands = images == Images::kAccumulators || images == Images::kScaled;
@@ -66,11 +67,11 @@ class ConvIntegerKernel final : public Kernel {
     raw_ = g.pointwise() || gemm_.bytes ? 0 : padded_bytes(block_ * lda_ / 2 + kPatchSlack);
     windows_ = chunks_.apply() ? chunks_.scratch_bytes(threads_) : threads_ * (patches_ + raw_);
     quantized_ = images == Images::kDynamicQuant ? padded_bytes(g.in_pixels() * g.all_in() + kPatchSlack) : 0;
-    scales_at_ = padded_bytes(gemm_.packed_bytes(packed_depth(), g.c_out) * g.groups);
+    scales_at_ = padded_bytes(chunks_.packed_bytes());
     column_sums_offset_ = scales_at_ + padded_bytes(g.all_out() * 4);
     const void* zeros = images == Images::kAccumulators && spec.has(3) ? spec.constant(3)->raw() : nullptr;
     packed_ =
-        spec.packs.get(ConvIntegerKey{{g, *spec.constant(1), nullptr}, &gemm_, zeros, chunks_.count(), real_}, [&] {
+        spec.packs.get(ConvIntegerKey{{g, *spec.constant(1), nullptr}, &gemm_, zeros, chunks_.form(), real_}, [&] {
           const Tensor& filter = *spec.constant(1);
           Packed packed = pack(filter, params);
           release_pages(filter);
@@ -98,7 +99,7 @@ class ConvIntegerKernel final : public Kernel {
             if (flipped_) gemm_.flip(to, n, to);
             prefetch_row(real + at + n, n * int64_t{sizeof(float)});
           };
-          lines_of_image(ctx, load, params, image, scratch);
+          lines_of_image(ctx, std::ref(load), params, image, scratch);
           continue;
         }
         params = quantizer().quantize(ctx.threads(), real, size, quantized);
@@ -116,10 +117,10 @@ class ConvIntegerKernel final : public Kernel {
 
  private:
   ImageQuantizer quantizer() const { return {quant_, asymmetric_, threads_}; }
-  int64_t packed_depth() const { return chunks_.apply() ? chunks_.k() : g_.k(); }
   Packed pack(const Tensor& filter, const WeightQuantParams& params) const {
-    return is_ordered_filter(g_, filter, params.zeros) ? pack(filter.data<int8_t>(), params)
-                                                       : pack(ordered_filter(g_, filter, params.zeros).data(), params);
+    if (is_ordered_filter(g_, filter, params.zeros)) return pack(filter.data<int8_t>(), params);
+    return gemm_.packs_int8() ? pack(ordered_filter_int8(g_, filter, params.zeros).data(), params)
+                              : pack(ordered_filter(g_, filter, params.zeros).data(), params);
   }
   /// Packs an ordered filter.
   template <class W>
@@ -127,12 +128,7 @@ class ConvIntegerKernel final : public Kernel {
     auto packed =
         std::make_shared<AlignedBuffer>(static_cast<size_t>(column_sums_offset_ + padded_bytes(g_.all_out() * 4)));
     char* to = packed->data<char>();
-    std::vector<W> workspace;
-    const W* weights = chunks_.apply() ? chunks_.spread(values, workspace) : values;
-    const int64_t depth = packed_depth();
-    for (int64_t i = 0; i < g_.groups; ++i)
-      gemm_.pack(weights + i * g_.c_out * depth, depth, g_.c_out, nullptr, 0,
-                 to + i * gemm_.packed_bytes(depth, g_.c_out));
+    chunks_.pack(values, nullptr, 0, to);
     std::copy(params.scales.begin(), params.scales.end(), reinterpret_cast<float*>(to + scales_at_));
     auto* acc = reinterpret_cast<uint32_t*>(to + column_sums_offset_);
     for (int64_t o = 0; o < g_.all_out(); ++o) {
@@ -144,9 +140,8 @@ class ConvIntegerKernel final : public Kernel {
     }
     return packed;
   }
-  /// By the line buffer; load: as for ConvLineBuffer::image().
-  template <class Load>
-  void lines_of_image(KernelContext& ctx, Load&& load, const QuantParams& params, int64_t image,
+  /// By the line buffer.
+  void lines_of_image(KernelContext& ctx, const LoadPixels& load, const QuantParams& params, int64_t image,
                       uint8_t* scratch) const {
     const Outputs out = outputs(ctx, params, image);
     chunks_.image(ctx.threads(), threads_, load, x_signed_ && !flipped_, GemmI8::zero_byte(params.zero_point, flipped_),
@@ -158,7 +153,10 @@ class ConvIntegerKernel final : public Kernel {
   }
   void rows_of_image(KernelContext& ctx, const uint8_t* x, const QuantParams& params, int64_t image,
                      uint8_t* scratch) const {
-    if (chunks_.apply()) return lines_of_image(ctx, chunks_.loads_of(x, flipped_), params, image, scratch);
+    if (chunks_.apply()) {
+      const auto load = chunks_.loads_of(x, flipped_);
+      return lines_of_image(ctx, std::ref(load), params, image, scratch);
+    }
     const Outputs out = outputs(ctx, params, image);
     const int64_t blocks = (g_.out_pixels() + block_ - 1) / block_, slots = std::min(threads_, blocks);
     ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {

@@ -17,7 +17,8 @@ struct Row {
 };
 const Row kRows[] = {{2, 5, 7, 9, 6, 3, 1, 1, 1},   {1, 16, 6, 6, 40, 1, 1, 0, 1},
                      {1, 12, 8, 5, 18, 3, 2, 1, 3}, {2, 21, 8, 5, 21, 3, 2, 1, 21},
-                     {3, 7, 5, 5, 33, 1, 2, 0, 1},  {1, 48, 40, 40, 20, 1, 1, 0, 1}};  // threads share the quantization
+                     {3, 7, 5, 5, 33, 1, 2, 0, 1},  {1, 48, 40, 40, 20, 1, 1, 0, 1},  // threads share the quantization
+                     {2, 48, 7, 9, 48, 3, 1, 1, 6}, {1, 96, 8, 5, 96, 3, 2, 1, 3}};
 
 std::shared_ptr<ConvAttrs> attrs_of(const Row& r) {
   auto a = std::make_shared<ConvAttrs>();

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "backends/cpu/conv/conv_bands.h"
+#include "backends/cpu/conv/conv_groups.h"
 #include "backends/cpu/conv/line_buffer.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "base/thread_pool.h"
@@ -18,20 +20,14 @@ inline void prefetch_row(const void* from, int64_t n) {
   for (int64_t i = 0; i < std::min(n, kMost); i += kLine) __builtin_prefetch(static_cast<const char*>(from) + i, 0, 2);
 }
 
-/// True if rows of a convolution's int8 patches have their sign bits flipped (GemmI8::flips). Those of pointwise ones
-/// need not be copied else.
-inline bool flips_rows(const ConvShape& g, const GemmI8& gemm, bool x_signed) {
-  return g.pointwise() ? gemm.flips_in_copy(x_signed, g.out_pixels(), g.c_out, g.k())
-                       : gemm.flips(x_signed, g.out_pixels());
-}
-
 /// A channels-last convolution of bytes whose windows are read in chunks from padded rows: a chunk is a line of a
 /// window, or one tap of a line where its taps do not lie side by side. Packed filters are of k() elements: chunks
-/// end with whole groups. Where it is the better way, the rows are those of ConvBands.
+/// end with whole groups. Where it is the better way, the rows are those of ConvBands, or of ConvGroups.
 class ConvLineBuffer {
  public:
-  ConvLineBuffer(const ConvShape& g, const GemmI8& gemm)
-      : g_(g), gemm_(gemm), rows_(g, false, nullptr), bands_(g, gemm) {
+  [[gnu::cold]] ConvLineBuffer(const ConvShape& g, const GemmI8& gemm, Isa isa)
+      : g_(g), gemm_(gemm), rows_(g, false, nullptr), bands_(g, gemm), groups_(g, gemm, isa) {
+    if (groups_.apply()) return;
     if (bands_.apply()) {
       chunks_ = bands_.chunks();
       steps_ = bands_.steps();
@@ -40,23 +36,35 @@ class ConvLineBuffer {
     }
   }
 
-  /// True if this is a good way. Else nothing else may be asked for.
-  bool apply() const { return chunks_ > 0; }
-  int64_t k() const { return chunks_ * steps_ * 4; }
-  int64_t count() const { return chunks_; }  ///< of a window; 0: not a good way
-  /// Filters of g.k() elements in the order (tap, channel), one behind the other, as ones of k(): `weights`
-  /// themselves or in `workspace`.
+  /// True if this is a good way. Else nothing else may be asked for but how filters are packed.
+  bool apply() const { return chunks_ > 0 || groups_.apply(); }
+  /// True if the image's int8 had better have their sign bits flipped (GemmI8::flips). Those of pointwise convolutions
+  /// need not be copied else.
+  [[gnu::cold]] bool flips(bool x_signed) const {
+    if (groups_.apply()) return x_signed;
+    return g_.pointwise() ? gemm_.flips_in_copy(x_signed, g_.out_pixels(), g_.c_out, g_.k())
+                          : gemm_.flips(x_signed, g_.out_pixels());
+  }
+  /// Tells packed forms of one filter apart.
+  int64_t form() const { return groups_.apply() ? -1 : chunks_; }
+  [[gnu::cold]] int64_t packed_bytes() const {
+    return groups_.apply() ? groups_.packed_bytes() : gemm_.packed_bytes(k(), g_.c_out) * g_.groups;
+  }
+  /// Packs filters of g.k() elements in the order (tap, channel), one behind the other, as GemmI8::pack().
   template <class W>
-  const W* spread(const W* weights, std::vector<W>& workspace) const {
-    if (k() == g_.k()) return weights;
-    const int64_t chunk = g_.k() / chunks_;
-    workspace.assign(static_cast<size_t>(g_.all_out() * k()), W{0});
-    for (int64_t i = 0; i < g_.all_out() * chunks_; ++i)
-      std::copy_n(weights + i * chunk, chunk, workspace.data() + i * steps_ * 4);
-    return workspace.data();
+  [[gnu::cold]] void pack(const W* weights, const int32_t* bias, int32_t a_zero, char* packed) const {
+    if constexpr (sizeof(W) == 1)
+      if (groups_.apply()) return groups_.pack(weights, bias, a_zero, packed);
+    std::vector<W> workspace;
+    weights = spread(weights, workspace);
+    const int64_t depth = k(), group = gemm_.packed_bytes(depth, g_.c_out);
+    for (int64_t i = 0; i < g_.groups; ++i)
+      gemm_.pack(weights + i * g_.c_out * depth, depth, g_.c_out, bias ? bias + i * g_.c_out : nullptr, a_zero,
+                 packed + i * group);
   }
   /// Memory of lines(), aligned to 64 bytes.
   int64_t scratch_bytes(int64_t threads) const {
+    if (groups_.apply()) return groups_.scratch_bytes(threads);
     if (bands_.apply()) return bands_.scratch_bytes(threads);
     return threads * rows_.workspace_bytes() + rows_.outside_bytes();
   }
@@ -71,10 +79,11 @@ class ConvLineBuffer {
   }
   /// Calls done(accumulators, pixel, pixels, channel, channels) for the tiles of an image, accumulators gemm.nr()
   /// apart. packed: filters of the groups one behind the other. `zero` stands in the padding.
-  /// load: as for LineBuffer::row_from(), called by the threads. They share the pixels of a line where lines are fewer.
-  template <class Load, class F>
-  void image(ThreadPool& pool, int64_t threads, Load&& load, bool x_signed, uint8_t zero, const char* packed,
+  /// load: called by the threads. They share the pixels of a line where lines are fewer.
+  template <class F>
+  void image(ThreadPool& pool, int64_t threads, const LoadPixels& load, bool x_signed, uint8_t zero, const char* packed,
              uint8_t* scratch, F&& done) const {
+    if (groups_.apply()) return groups_.image(pool, threads, load, zero, packed, scratch, std::ref(done));
     if (bands_.apply()) return bands_.image(pool, threads, load, x_signed, zero, packed, scratch, done);
     const int64_t lines = g_.out[0] * g_.out[1], tiles = ceil_div(g_.out[2], height_);
     const int64_t parts = std::min(ceil_div(threads, lines), tiles), n = lines * parts, slots = std::min(threads, n);
@@ -95,6 +104,18 @@ class ConvLineBuffer {
   }
 
  private:
+  /// Length of a packed filter.
+  int64_t k() const { return chunks_ > 0 ? chunks_ * steps_ * 4 : g_.k(); }
+  /// Filters of g.k() elements, one behind the other, as ones of k(): `weights` themselves or in `workspace`.
+  template <class W>
+  const W* spread(const W* weights, std::vector<W>& workspace) const {
+    if (k() == g_.k()) return weights;
+    const int64_t chunk = g_.k() / chunks_;
+    workspace.assign(static_cast<size_t>(g_.all_out() * k()), W{0});
+    for (int64_t i = 0; i < g_.all_out() * chunks_; ++i)
+      std::copy_n(weights + i * chunk, chunk, workspace.data() + i * steps_ * 4);
+    return workspace.data();
+  }
   /// Not for short rows, nor where chunks waste too much of their last groups, nor for filters that do not stay in the
   /// nearest cache from row to row.
   void choose() {
@@ -110,8 +131,8 @@ class ConvLineBuffer {
     for (int64_t kx = 0; kx < (chunks.joined ? 1 : g_.kernel[2]); ++kx) offsets_.push_back(rows_.offset(kx));
   }
   /// Pixels [begin, end) of one row of the output.
-  template <class Load, class F>
-  void line(Load&& load, bool x_signed, const uint8_t* outside, int64_t index, int64_t begin, int64_t end,
+  template <class F>
+  void line(const LoadPixels& load, bool x_signed, const uint8_t* outside, int64_t index, int64_t begin, int64_t end,
             const char* packed, uint8_t* workspace, F&& done) const {
     const uint8_t* starts[WindowChunks::kMost];
     int64_t n = 0;
@@ -148,6 +169,7 @@ class ConvLineBuffer {
   const GemmI8& gemm_;
   LineBuffer rows_;
   ConvBands bands_;
+  ConvGroups groups_;
   int64_t chunks_ = 0, steps_ = 0;        ///< of a window, groups of a chunk
   int64_t panel_bytes_ = 0, height_ = 0;  ///< of a panel of full width; of the tiles
   std::vector<int64_t> offsets_;          ///< of the chunks of a line

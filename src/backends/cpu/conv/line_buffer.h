@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
 
 #include "backends/cpu/core/workspace.h"
 #include "ops/conv/conv_shape.h"
 
 namespace smelt {
+
+/// Writes pixels of a channels-last image side by side, the first from element `at` of the image on.
+using LoadPixels = std::function<void(int64_t at, int64_t pixels, uint8_t* to)>;
 
 /// The rows of a channels-last image of bytes that a convolution's windows cover, padding included, each in one chunk:
 /// a ring in a thread's own memory, where a row is brought when it is first asked for. With `split` by the stride s the
