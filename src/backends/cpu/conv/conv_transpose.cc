@@ -22,15 +22,21 @@ std::optional<Spread> Spread::make(const KernelSpec& spec) {
   return s;
 }
 
+TapWeights::TapWeights(const Spread& s, const QuantizedPair& q, const Tensor& filter)
+    : s_(s),
+      q_(q),
+      bytes_(filter.data<uint8_t>()),
+      as_they_lie_(s.filter_i == 1 && q.w_signed &&
+                   std::all_of(q.w_zeros.begin(), q.w_zeros.end(), [](int32_t z) { return z == 0; })) {}
+
 std::vector<int16_t> filter_by_taps(const Spread& s, const QuantizedPair& q, const Tensor& filter) {
-  std::vector<int16_t> weights;
-  weights.reserve(static_cast<size_t>(filter.elements()));
-  const auto* quantized = filter.data<uint8_t>();
+  const TapWeights weights(s, q, filter);
+  std::vector<int16_t> out(static_cast<size_t>(filter.elements()));
+  int16_t* to = out.data();
   for (int64_t g = 0; g < s.groups; ++g)
     for (int64_t t = 0; t < s.taps(); ++t)
-      for (int64_t o = 0; o < s.c_out; ++o)
-        for (int64_t i = 0; i < s.c_in; ++i) weights.push_back(q.weight(quantized[s.at(g, o, i, t)], g * s.c_out + o));
-  return weights;
+      for (int64_t o = 0; o < s.c_out; ++o, to += s.c_in) weights.copy(g, o, t, to);
+  return out;
 }
 
 }  // namespace smelt

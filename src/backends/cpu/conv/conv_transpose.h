@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -58,6 +59,29 @@ struct Spread : ConvShape {
   static void run(const T* from, int64_t n, T* to) {
     for (int64_t i = 0; i < n; ++i) to[i] += from[i];
   }
+};
+
+/// The weights of a constant filter of 8-bit integers, zero points subtracted.
+class TapWeights {
+ public:
+  /// The operands must live as long.
+  TapWeights(const Spread& s, const QuantizedPair& q, const Tensor& filter);
+  /// Copies those of tap t between group g's input channels and its output channel o. W: int8_t (precondition: they
+  /// fit) or int16_t.
+  template <class W>
+  void copy(int64_t g, int64_t o, int64_t t, W* to) const {
+    const uint8_t* const from = bytes_ + s_.at(g, o, 0, t);
+    if (sizeof(W) == 1 && as_they_lie_)
+      std::memcpy(to, from, static_cast<size_t>(s_.c_in));
+    else
+      for (int64_t i = 0; i < s_.c_in; ++i) to[i] = static_cast<W>(q_.weight(from[i * s_.filter_i], g * s_.c_out + o));
+  }
+
+ private:
+  const Spread& s_;
+  const QuantizedPair& q_;
+  const uint8_t* bytes_;
+  bool as_they_lie_;  ///< int8 side by side, no zero points
 };
 
 /// A filter of 8-bit integers as [group][tap][output][input], zero points subtracted.

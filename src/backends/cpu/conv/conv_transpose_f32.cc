@@ -28,14 +28,8 @@ class ConvTransposeF32 final : public Kernel {
       const float* filter = weights.data<float>();
       const int64_t group = gemm_.packed_size(s.c_in, s.columns());
       auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group * s.groups) * sizeof(float));
-      std::vector<float> ordered(static_cast<size_t>(s.c_in * s.columns()));
-      for (int64_t g = 0; g < s.groups; ++g) {
-        float* to = ordered.data();
-        for (int64_t i = 0; i < s.c_in; ++i)
-          for (int64_t t = 0; t < s.taps(); ++t)
-            for (int64_t o = 0; o < s.c_out; ++o) *to++ = filter[s.at(g, o, i, t)];
-        gemm_.pack(ordered.data(), s.columns(), 1, s.c_in, s.columns(), nullptr, packed->data<float>() + g * group);
-      }
+      for (int64_t g = 0; g < s.groups; ++g) pack_by_taps(s, gemm_, filter, g, packed->data<float>() + g * group);
+      release_pages(*spec.constant(1));
       return packed;
     });
   }
@@ -157,6 +151,27 @@ class ConvTransposeTilesF32 final : public Kernel {
 };
 
 }  // namespace
+
+void pack_by_taps(const Spread& s, const GemmF32& gemm, const float* filter, int64_t g, float* packed) {
+  const int64_t n = s.columns();
+  if (s.filter_i != 1) {
+    std::vector<float> rows(static_cast<size_t>(s.c_in * n));
+    float* to = rows.data();
+    for (int64_t i = 0; i < s.c_in; ++i)
+      for (int64_t t = 0; t < s.taps(); ++t)
+        for (int64_t o = 0; o < s.c_out; ++o) *to++ = filter[s.at(g, o, i, t)];
+    return gemm.pack(rows.data(), n, 1, s.c_in, n, nullptr, packed);
+  }
+  // A panel at a time: no copy of all stands beside the packed form.
+  std::vector<float> columns(static_cast<size_t>(std::min(n, gemm.nr()) * s.c_in));
+  for (int64_t p = 0; p < gemm.panels(n); ++p) {
+    const int64_t first = p * gemm.nr(), count = std::min(gemm.nr(), n - first);
+    for (int64_t j = 0; j < count; ++j)
+      std::copy_n(filter + s.at(g, (first + j) % s.c_out, 0, (first + j) / s.c_out), s.c_in,
+                  columns.data() + j * s.c_in);
+    gemm.pack(columns.data(), 1, s.c_in, s.c_in, count, nullptr, packed + gemm.panel_offset(s.c_in, p));
+  }
+}
 
 std::unique_ptr<Kernel> make_conv_transpose_tiles_by(const GemmF32& gemm, const KernelSpec& spec) {
   const auto s = Spread::make(spec);

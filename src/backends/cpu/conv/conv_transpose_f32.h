@@ -8,6 +8,8 @@
 
 namespace smelt {
 
+/// Packs the weights of group g of a filter: c_in rows of columns (tap, output channel).
+[[gnu::cold]] void pack_by_taps(const Spread& s, const GemmF32& gemm, const float* filter, int64_t g, float* packed);
 /// A channels-last transposed convolution of float32 with filters that do not overlap, whose operands are words of
 /// `gemm`. Returns nullptr for filters that do.
 [[gnu::cold]] std::unique_ptr<Kernel> make_conv_transpose_tiles_by(const GemmF32& gemm, const KernelSpec& spec);

@@ -105,6 +105,31 @@ class TransposedEnds {
   std::vector<float> scales_;  ///< of the output channels, where outputs are float32
 };
 
+/// Packs n columns of k weights, which column(j, to) writes, a panel at a time: no copy of all stands beside the packed
+/// form. W: int8_t where b fits (GemmI8::packs_int8()). sums: of the columns; nullptr: not asked for.
+template <class W, class Column>
+void pack_columns_as(const GemmI8& gemm, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero, char* packed,
+                     int32_t* sums, Column&& column) {
+  std::vector<W> columns(static_cast<size_t>(std::min(n, gemm.nr()) * k));
+  for (int64_t p = 0; p < gemm.panels(n); ++p) {
+    const int64_t first = p * gemm.nr(), count = std::min(gemm.nr(), n - first);
+    for (int64_t j = 0; j < count; ++j) {
+      W* const to = columns.data() + j * k;
+      column(first + j, to);
+      if (sums) sums[first + j] = std::accumulate(to, to + k, int32_t{0});
+    }
+    gemm.pack(columns.data(), k, count, bias ? bias + first : nullptr, a_zero, packed + gemm.panel_offset(k, p));
+  }
+}
+template <class Column>
+void pack_columns(const GemmI8& gemm, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero, char* packed,
+                  int32_t* sums, Column&& column) {
+  if (gemm.packs_int8())
+    pack_columns_as<int8_t>(gemm, k, n, bias, a_zero, packed, sums, column);
+  else
+    pack_columns_as<int16_t>(gemm, k, n, bias, a_zero, packed, sums, column);
+}
+
 class ConvTransposeI8 final : public Kernel {
  public:
   ConvTransposeI8(const Spread& s, const QuantizedPair& q, TransposedEnds ends, const GemmI8& gemm,
@@ -113,20 +138,21 @@ class ConvTransposeI8 final : public Kernel {
     group_bytes_ = padded_bytes(gemm_->packed_bytes(s.c_in, s.columns()));
     const ConvTransposeI8Key key{{s, *spec.constant(1), nullptr}, gemm_, q.x_zero, q.x_signed, ends_.dynamic()};
     packed_ = spec.packs.get(key, [&] {
-      const std::vector<int16_t> weights = filter_by_taps(s, q, *spec.constant(1));
       auto packed = std::make_shared<AlignedBuffer>(
           static_cast<size_t>(group_bytes_ * s.groups + padded_bytes(s.groups * s.columns() * 4)));
-      auto* sums = reinterpret_cast<int32_t*>(packed->data<char>() + group_bytes_ * s.groups);
-      for (int64_t i = 0; i < s.groups * s.columns(); ++i)
-        sums[i] = std::accumulate(weights.data() + i * s.c_in, weights.data() + (i + 1) * s.c_in, int32_t{0});
+      auto* const sums = reinterpret_cast<int32_t*>(packed->data<char>() + group_bytes_ * s.groups);
+      const TapWeights weights(s, q, *spec.constant(1));
       for (int64_t g = 0; g < s.groups; ++g)
-        gemm_->pack(weights.data() + g * s.columns() * s.c_in, s.c_in, s.columns(), nullptr, ends_.constant_zero(),
-                    packed->data<char>() + g * group_bytes_);
+        pack_columns(*gemm_, s.c_in, s.columns(), nullptr, ends_.constant_zero(),
+                     packed->data<char>() + g * group_bytes_, ends_.dynamic() ? sums + g * s.columns() : nullptr,
+                     [&](int64_t j, auto* to) { weights.copy(g, j % s.c_out, j / s.c_out, to); });
+      release_pages(*spec.constant(1));
       return packed;
     });
     lda_ = gemm_->a_row_bytes(s.c_in);
-    products_ = padded_bytes(kSpreadRows * lda_);
-    acc_ = products_ + padded_bytes(kSpreadRows * s.columns() * 4 + 64);
+    const int64_t rows = std::min(kSpreadRows, s.in_pixels());
+    products_ = padded_bytes(rows * lda_);
+    acc_ = products_ + padded_bytes(rows * s.columns() * 4 + 64);
     quantized_ = acc_ + padded_bytes(s_.out_pixels() * s_.all_out() * 4 + 64);
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(quantized_ + ends_.scratch_bytes()); }
@@ -212,7 +238,11 @@ class ConvTransposeRows final : public Kernel {
                                        std::to_array(s.stride),
                                        std::to_array(s.pad),
                                        std::to_array(s.dilation)},
-                             [&] { return pack(filter_by_taps(s, q, *spec.constant(1)), bytes); });
+                             [&] {
+                               Packed packed = pack({s, q, *spec.constant(1)}, bytes);
+                               release_pages(*spec.constant(1));
+                               return packed;
+                             });
   }
   size_t scratch_bytes() const override {
     return static_cast<size_t>(threads_ * rows_.workspace_bytes() + padded_bytes(rows_.outside_bytes()) +
@@ -276,27 +306,21 @@ class ConvTransposeRows final : public Kernel {
     }
     return taps;
   }
-  Packed pack(const std::vector<int16_t>& weights, int64_t bytes) const {
+  Packed pack(const TapWeights& weights, int64_t bytes) const {
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(bytes));
     auto* sums = reinterpret_cast<int32_t*>(packed->data<char>() + sums_at_);
     for (const Phase& phase : phases_) {
       const int64_t depth = phase.taps() * steps_ * 4, group_bytes = padded_bytes(gemm_.packed_bytes(depth, s_.c_out));
-      for (int64_t g = 0; g < s_.groups; ++g) {
-        std::vector<int16_t> rows(static_cast<size_t>(s_.c_out * depth));
-        for (int64_t o = 0; o < s_.c_out; ++o) {
-          int16_t* to = rows.data() + o * depth;
-          for (const Tap& ty : phase.y)
-            for (const Tap& tx : phase.x) {
-              const int64_t t = ty.k * s_.kernel[2] + tx.k;
-              std::copy_n(weights.data() + ((g * s_.taps() + t) * s_.c_out + o) * s_.c_in, s_.c_in, to);
-              to += steps_ * 4;
-            }
-        }
-        gemm_.pack(rows.data(), depth, s_.c_out, ends_.bias() ? ends_.bias() + g * s_.c_out : nullptr,
-                   ends_.constant_zero(), packed->data<char>() + phase.packed + g * group_bytes);
-        for (int64_t o = 0; o < s_.c_out; ++o)
-          *sums++ = std::accumulate(rows.data() + o * depth, rows.data() + (o + 1) * depth, int32_t{0});
-      }
+      for (int64_t g = 0; g < s_.groups; ++g, sums += s_.c_out)
+        pack_columns(gemm_, depth, s_.c_out, ends_.bias() ? ends_.bias() + g * s_.c_out : nullptr,
+                     ends_.constant_zero(), packed->data<char>() + phase.packed + g * group_bytes,
+                     ends_.dynamic() ? sums : nullptr, [&](int64_t o, auto* to) {
+                       for (const Tap& ty : phase.y)
+                         for (const Tap& tx : phase.x) {
+                           weights.copy(g, o, ty.k * s_.kernel[2] + tx.k, to);
+                           to += steps_ * 4;
+                         }
+                     });
     }
     return packed;
   }

@@ -106,8 +106,11 @@ class ConvTransposeLinesF32 final : public Kernel {
         zeros_(static_cast<size_t>(s.c_out)) {
     choose_blocks();
     if (!spreads_) list_products();
-    packed_ = spec.packs.get(TransposeLinesKey{{s, *spec.constant(1), nullptr}, &gemm_},
-                             [&] { return pack(spec.constant(1)->read_once()); });
+    packed_ = spec.packs.get(TransposeLinesKey{{s, *spec.constant(1), nullptr}, &gemm_}, [&] {
+      Packed packed = pack(spec.constant(1)->read_once());
+      release_pages(*spec.constant(1));
+      return packed;
+    });
   }
   bool take_epilogue(const EpilogueF32& epilogue) override { return clamps(act_) && epilogue_.take(epilogue); }
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * slot_) * sizeof(float); }
@@ -181,15 +184,9 @@ class ConvTransposeLinesF32 final : public Kernel {
     begin_.push_back(static_cast<int64_t>(at_.size()));
   }
   Packed pack(const Tensor& weights) const {
-    const float* filter = weights.data<float>();
-    std::vector<float> ordered(static_cast<size_t>(s_.c_in * s_.columns()));
-    float* to = ordered.data();
-    for (int64_t i = 0; i < s_.c_in; ++i)
-      for (int64_t t = 0; t < s_.taps(); ++t)
-        for (int64_t o = 0; o < s_.c_out; ++o) *to++ = filter[s_.at(0, o, i, t)];
     auto packed =
         std::make_shared<AlignedBuffer>(static_cast<size_t>(gemm_.packed_size(s_.c_in, s_.columns())) * sizeof(float));
-    gemm_.pack(ordered.data(), s_.columns(), 1, s_.c_in, s_.columns(), nullptr, packed->data<float>());
+    pack_by_taps(s_, gemm_, weights.data<float>(), 0, packed->data<float>());
     return packed;
   }
   /// Lines [top, bottom) of a stretch of an output image.
