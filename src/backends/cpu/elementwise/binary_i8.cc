@@ -191,16 +191,18 @@ BinaryI8Rule make_rule(const BinaryAttrs& attrs, const ValueType& a, const Value
     r.near_b = static_cast<float>(by_b);
     near_c = r.zero_y - real_a * r.zero_a - by_b * r.zero_b;
     r.near_c = static_cast<float>(near_c);
-    size += (std::abs(r.zero_a) + 255) * std::abs(real_a) + (std::abs(r.zero_b) + 255) * std::abs(by_b);
-  }
-  // Both ways together make less than eight errors of half a unit in the last place of numbers up to `size`.
-  const double error = size * 0x1p-21;
-  if (!r.product) {
+    // Where y is not saturated by far, no term exceeds the other one and y's range.
+    constexpr double kRange = 512;
+    const double a = most_a * std::abs(real_a), b = most_b * std::abs(by_b);
+    const double in_range_a = std::min(a, b + kRange), in_range_b = std::min(b, a + kRange);
+    size += 2 * (std::abs(r.zero_a * real_a) + std::abs(r.zero_b * by_b)) + in_range_a + in_range_b;
     // What the definition rounds: real_a once, real_b twice, then at most three times what is in y's range.
-    const double rounded = most_a * std::abs(real_a) + 2 * most_b * std::abs(by_b) + 3 * 257;
+    const double rounded = in_range_a + 2 * in_range_b + 3 * 257;
     r.blocks = ByteSum::near(real_a, by_b, near_c, rounded * 0x1.02p-24);
     r.certain = ByteSum::nearest(real_a, by_b, near_c);
   }
+  // Both ways together make less than eight errors of half a unit in the last place of numbers up to `size`.
+  const double error = size * 0x1p-21;
   r.sure = error < 0.05 && std::isnormal(r.near_a) ? static_cast<float>(0.5 - error) : -1.0f;
   return r;
 }

@@ -11,7 +11,11 @@ TEST(BinaryI8, TiesExtremesAndTypes) {
     float a, b, y;
   };
   // Among them results that lie halfway between integers, and such as saturate.
-  const Scales scales[] = {{0.5f, 0.25f, 1.0f}, {0.037f, 0.0211f, 0.058f}, {1.0f, 1.0f, 0.003f}, {1e-20f, 3e19f, 0.7f}};
+  const Scales scales[] = {{0.5f, 0.25f, 1.0f},
+                           {0.037f, 0.0211f, 0.058f},
+                           {1.0f, 1.0f, 0.003f},
+                           {1e-20f, 3e19f, 0.7f},
+                           {0.0041f, 1.0f, 0.0042f}};
   for (const Scales& s : scales)
     for (const Binary fn : {Binary::kAdd, Binary::kSub, Binary::kMul})
       for (const DType a : {DType::kI8, DType::kU8})

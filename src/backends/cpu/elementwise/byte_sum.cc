@@ -8,7 +8,9 @@
 namespace smelt {
 namespace {
 
-/// Fraction bits of t for factors of at most `most`, below 128.
+constexpr double kMostFactor = 1024;
+
+/// Fraction bits of t for factors of at most `most`, below kMostFactor.
 int shift_for(double most) {
   int shift = 14;
   while (std::ldexp(most, shift) > INT16_MAX - 1) --shift;
@@ -22,14 +24,14 @@ std::optional<ByteSum> with_margin(double a, double b, double c, int shift, int6
 }
 
 double larger(double a, double b) { return std::max(std::fabs(a), std::fabs(b)); }
-bool fits(double a, double b, double c) { return larger(a, b) < 128 && std::fabs(c) < 0x1p15; }
+bool fits(double a, double b, double c) { return larger(a, b) < kMostFactor && std::fabs(c) < 0x1p18; }
 
 }  // namespace
 
 std::optional<ByteSum> ByteSum::exact(int64_t a, int64_t b, int64_t c, int bits) {
   constexpr int64_t kUnit = int64_t{1} << kLowBits, kMostConstant = int64_t{1} << 30;
-  constexpr int64_t kMostFactor = INT16_MAX * kUnit;
-  if (bits < kLowBits || bits > 31 + kLowBits || std::abs(a) > kMostFactor || std::abs(b) > kMostFactor) return {};
+  constexpr int64_t kMost = INT16_MAX * kUnit;
+  if (bits < kLowBits || bits > 31 + kLowBits || std::abs(a) > kMost || std::abs(b) > kMost) return {};
   const auto high_of = [](int64_t v) { return (v + kUnit / 2) >> kLowBits; };
   const auto pair = [](int64_t of_u, int64_t of_v) {
     return static_cast<int32_t>(static_cast<uint32_t>(of_v) << 16 | static_cast<uint16_t>(of_u));

@@ -43,7 +43,8 @@ TEST(ByteSum, NearGuessesWhereTheErrorMatters) {
     double a, b, c, error;
   };
   const Factors factors[] = {{0.73, 0.41, 11.3, 1e-4}, {1.9999, -1.3, 100, 2e-5},        {0.5, 0.25, 3.25, 0},
-                             {1, 1, -120, 1e-4},       {17.3137, 90.1719, -20000, 1e-3}, {0.001, 1e-6, 0.5, 1e-5}};
+                             {1, 1, -120, 1e-4},       {17.3137, 90.1719, -20000, 1e-3}, {0.001, 1e-6, 0.5, 1e-5},
+                             {243.9, 1.02, 3, 1e-4}};
   for (const auto& f : factors) {
     const auto s = ByteSum::near(f.a, f.b, f.c, f.error);
     ASSERT_TRUE(s) << f.a;
@@ -65,7 +66,7 @@ TEST(ByteSum, NearGuessesWhereTheErrorMatters) {
                   1.1);
     EXPECT_LE(guesses, f.error == 0 ? 65536 : 2000) << f.a;
   }
-  EXPECT_FALSE(ByteSum::near(200, 1, 0, 1e-5));
+  EXPECT_FALSE(ByteSum::near(2000, 1, 0, 1e-5));
   EXPECT_FALSE(ByteSum::near(1, 1, 1e7, 1e-5));
   EXPECT_FALSE(ByteSum::near(1, 1, 0, 0.1));
   EXPECT_FALSE(ByteSum::near(std::nan(""), 1, 0, 1e-5));
@@ -129,11 +130,12 @@ TEST(ByteSum, EveryPairByEveryRule) {
   struct Scales {
     float a, b, y;
   };
-  // Ties, factors beyond 2 and beyond 64, small ones, and what networks have.
+  // Ties, factors beyond 2, beyond 64 and beyond 128, small ones, and what networks have.
   const Scales scales[] = {{0.5f, 0.25f, 1.0f},
                            {0.0369906f, 0.0373337f, 0.0217026f},
                            {0.31f, 0.11f, 0.1f},
                            {1.0f, 0.9f, 0.011f},
+                           {0.0041f, 1.0f, 0.0042f},
                            {0.003f, 0.05f, 0.7f}};
   for (const Scales& s : scales)
     for (const Binary fn : {Binary::kAdd, Binary::kSub})
