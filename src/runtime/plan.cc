@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "graph/node_label.h"
@@ -123,6 +124,43 @@ Status check_texts(PlannedEnvironment& env, const Step& step, const std::vector<
   }
   return Ok();
 }
+
+/// Outputs of a run in storage of their own, which steps write to in place of the arena, for as long as this lives.
+class OwnedOutputs {
+ public:
+  explicit OwnedOutputs(PlanParts& parts) : parts_(parts) {}
+  OwnedOutputs(const OwnedOutputs&) = delete;
+  OwnedOutputs& operator=(const OwnedOutputs&) = delete;
+  [[gnu::noinline]] ~OwnedOutputs() {
+    for (const auto& [id, in_arena] : moved_) move(id, Tensor::view(DType::kU8, Shape{}, in_arena, nullptr));
+  }
+  /// Gives storage to those outputs that have memory in the arena.
+  [[gnu::cold]] Status allocate() {
+    moved_.reserve(parts_.graph->outputs.size());
+    for (const ValueId id : parts_.graph->outputs) {
+      if (id == kNoValue || !parts_.slot_of(id) || tensor(id).owner()) continue;
+      void* const in_arena = tensor(id).raw();
+      SMELT_ASSIGN(const Tensor own, Tensor::allocate(tensor(id).dtype(), tensor(id).shape(), false));
+      moved_.emplace_back(id, in_arena);
+      move(id, own);
+    }
+    return Ok();
+  }
+  /// True if the output's storage is its own, and nothing else has it.
+  bool is_own(ValueId id) const { return parts_.slot_of(id) && tensor(id).owner().use_count() == 1; }
+
+ private:
+  Tensor& tensor(ValueId id) const { return parts_.values[static_cast<size_t>(id)].tensor; }
+  /// The value lies where `storage` does from now on.
+  [[gnu::cold]] void move(ValueId id, const Tensor& storage) const {
+    Tensor& t = tensor(id);
+    Tensor moved = Tensor::view(t.dtype(), t.shape(), storage.raw(), storage.owner());
+    moved.set_quant(t.quant());
+    t = std::move(moved);
+  }
+  PlanParts& parts_;
+  std::vector<std::pair<ValueId, void*>> moved_;  ///< with where they lie in the arena
+};
 
 bool has_type(const Datum& d, const ValueType& t) {
   if (!d.is_tensor()) return t.kind != ValueType::Kind::kTensor;
@@ -298,6 +336,11 @@ bool Plan::passed_on(ValueId id) const {
          std::find(graph().inputs.begin(), graph().inputs.end(), id) != graph().inputs.end();
 }
 
+const ArenaSlot* PlanParts::slot_of(ValueId id) const {
+  const auto slot = std::ranges::lower_bound(slots, id, {}, &ArenaSlot::value);
+  return slot != slots.end() && slot->value == id ? &*slot : nullptr;
+}
+
 void Plan::release_inputs() {
   for (ValueId id : graph().inputs) value(id) = Datum{};
   for (const Step& step : parts_.steps) {
@@ -316,6 +359,8 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, const G
     const QuantPtr& quant = parts_.inputs[i].quant;
     if (given.is_tensor() && quant && !given.tensor.quant()) given.tensor.set_quant(quant);
   }
+  OwnedOutputs own(parts_);
+  if (call.outputs == OutputLifetime::kOwned && !env.device()) SMELT_TRY(own.allocate());
   const size_t held = parts_.arena_bytes + parts_.device.arena_bytes;
   SMELT_TRY(env.control.charge_plan(held, call.role()));
   const Charged charged{env.control, held};
@@ -340,7 +385,8 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, const G
     const ValueId id = graph().outputs[i];
     if (id == kNoValue) continue;
     const Datum& d = value(id);
-    const bool copied = call.outputs == OutputLifetime::kOwned && d.is_tensor() && !passed_on(id);
+    const bool copied = call.outputs == OutputLifetime::kOwned && d.is_tensor() && !(call.depth > 0 && passed_on(id)) &&
+                        !own.is_own(id);
     outputs[i] = copied ? Datum(d.tensor.clone()) : d;
   }
   return Ok();

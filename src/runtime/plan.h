@@ -65,6 +65,9 @@ struct PlanParts {
   size_t arena_bytes = 0, arena_lower_bound = 0;
   std::vector<ArenaSlot> slots;  ///< a plan has them by ValueId
   DeviceUse device;
+
+  /// The memory of a value in the arena; nullptr: it has none there. Precondition: slots are by ValueId.
+  const ArenaSlot* slot_of(ValueId id) const;
 };
 
 /// A graph made ready for one set of input shapes: kernels chosen, activations laid out in one arena.

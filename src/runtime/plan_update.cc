@@ -147,14 +147,9 @@ class Updater {
     return true;
   }
 
-  /// The memory of a value in the arena; nullptr: it has none there.
-  const ArenaSlot* slot_of(ValueId id) const {
-    const auto slot = std::ranges::lower_bound(parts_.slots, id, {}, &ArenaSlot::value);
-    return slot != parts_.slots.end() && slot->value == id ? &*slot : nullptr;
-  }
   /// True if a value of this type fits where the plan has the value.
   bool fits(ValueId id, const ValueType& t) const {
-    const ArenaSlot* const slot = slot_of(id);
+    const ArenaSlot* const slot = parts_.slot_of(id);
     const auto n = t.shape.checked_elements();
     return slot && t.dtype != DType::kString && n.ok() && Tensor::byte_size(t.dtype, *n) + kArenaSlack <= slot->bytes;
   }
@@ -166,7 +161,7 @@ class Updater {
       Datum& value = parts_.values[i];
       if (parts_.findings.folded[i]) {
         value = std::move(d.content);
-      } else if (slot_of(ids_[k])) {
+      } else if (parts_.slot_of(ids_[k])) {
         Tensor t = Tensor::view(d.type.dtype, d.type.shape, value.tensor.raw(), nullptr);
         t.set_quant(d.type.quant);
         value = Datum(std::move(t));

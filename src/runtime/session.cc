@@ -51,7 +51,8 @@ struct Session::Impl {
         for (const auto& plan : env->plans(static_cast<int>(g))) f(*env, g, *plan);
   }
   Environment& environment() { return planned ? static_cast<Environment&>(*planned) : *reference; }
-  Result<std::span<const Datum>> run(int graph, std::span<const Datum> given);
+  Result<std::span<const Datum>> run(int graph, std::span<const Datum> given, OutputLifetime lifetime);
+  Result<std::vector<Datum>> run_owned(int graph, std::span<const Datum> given);  ///< gives the outputs away
   Result<std::vector<Port>> prepare(std::span<const Datum> given);
   /// Begins a run: checks what was given and keeps it, with defaults for what was left out, and chooses where it runs.
   Status take(int graph, std::span<const Datum> given, ContentUse contents);
@@ -184,12 +185,6 @@ Status check_input(const Value& v, size_t i, const Datum& d, Dims dims) {
   return Ok();
 }
 
-std::vector<Datum> copies(std::span<const Datum> view) {
-  std::vector<Datum> out;
-  for (const Datum& d : view) out.push_back(d.is_tensor() ? Datum(d.tensor.clone()) : d);
-  return out;
-}
-
 /// Copies the elements of an output into `to`, which is of its type and shape, or undefined.
 Status copy_into(const Datum& from, Tensor& to) {
   if (!from.is_tensor()) return InvalidInput("is ", kind_name(from), " and has no elements to copy");
@@ -319,18 +314,25 @@ Result<std::vector<Port>> Session::Impl::prepare(std::span<const Datum> given) {
   return out;
 }
 
-Result<std::span<const Datum>> Session::Impl::run(int index, std::span<const Datum> given) {
+Result<std::span<const Datum>> Session::Impl::run(int index, std::span<const Datum> given, OutputLifetime lifetime) {
   const auto locate = [&](const Error& e) { return e.within(model->name); };
   if (auto s = take(index, given, ContentUse::kRead); !s.ok()) return locate(s.error());
   latest = index;
   if (chosen) {
-    if (auto s = chosen->run(index, inputs, {}, outputs); !s.ok()) return locate(s.error());
+    if (auto s = chosen->run(index, inputs, {0, lifetime}, outputs); !s.ok()) return locate(s.error());
   } else {
     auto out = reference->call(index, inputs, 0);
     if (!out.ok()) return locate(out.error());
     outputs = std::move(out).value();
+    for (Datum& d : outputs)
+      if (lifetime == OutputLifetime::kOwned && d.is_tensor()) d.tensor = d.tensor.clone();
   }
   return std::span<const Datum>(outputs);
+}
+
+Result<std::vector<Datum>> Session::Impl::run_owned(int index, std::span<const Datum> given) {
+  SMELT_TRY(run(index, given, OutputLifetime::kOwned));
+  return std::exchange(outputs, {});
 }
 
 namespace {
@@ -343,26 +345,27 @@ Result<std::vector<Port>> Session::prepare(std::span<const Datum> inputs) {
 }
 
 Result<std::span<const Datum>> Session::run_in_place(std::span<const Datum> inputs) {
-  if (!impl_) return moved_from();
-  return guarded([&] { return impl_->run(impl_->graph, inputs); });
+  return impl_ ? run_in_place(impl_->method, inputs) : moved_from();
 }
 
 Result<std::span<const Datum>> Session::run_in_place(const std::string& method, std::span<const Datum> inputs) {
   if (!impl_) return moved_from();
   return guarded([&]() -> Result<std::span<const Datum>> {
     SMELT_ASSIGN(const int graph, graph_of(*impl_->model, method));
-    return impl_->run(graph, inputs);
+    return impl_->run(graph, inputs, OutputLifetime::kNextRun);
   });
 }
 
 Result<std::vector<Datum>> Session::run(std::span<const Datum> inputs) {
-  SMELT_ASSIGN(const auto view, run_in_place(inputs));
-  return guarded([&]() -> Result<std::vector<Datum>> { return copies(view); });
+  return impl_ ? run(impl_->method, inputs) : moved_from();
 }
 
 Result<std::vector<Datum>> Session::run(const std::string& method, std::span<const Datum> inputs) {
-  SMELT_ASSIGN(const auto view, run_in_place(method, inputs));
-  return guarded([&]() -> Result<std::vector<Datum>> { return copies(view); });
+  if (!impl_) return moved_from();
+  return guarded([&]() -> Result<std::vector<Datum>> {
+    SMELT_ASSIGN(const int graph, graph_of(*impl_->model, method));
+    return impl_->run_owned(graph, inputs);
+  });
 }
 
 namespace {
@@ -430,10 +433,7 @@ void Session::run_async(std::vector<Datum> inputs, std::function<void(Result<std
       [impl = impl_.get(), inputs = std::move(inputs), done = std::move(done)](RunQueue::Outcome outcome) {
         if (outcome == RunQueue::Outcome::kCancelled)
           return done(Error(ErrorCode::kCancelled, "the session has ended"));
-        done(guarded([&]() -> Result<std::vector<Datum>> {
-          SMELT_ASSIGN(const auto view, impl->run(impl->graph, inputs));
-          return copies(view);
-        }));
+        done(guarded([&] { return impl->run_owned(impl->graph, inputs); }));
       });
 }
 

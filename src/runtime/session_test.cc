@@ -60,6 +60,46 @@ TEST_P(SessionTest, ACrowdOfShapesStaysRight) {
   EXPECT_LT(largest, size_t{1} << 16);  // the arena of one plan, not of all shapes
 }
 
+/// A model that gives its input, y = relu(x) twice, y in another shape, and -y.
+Model repeating_model() {
+  auto module = std::make_shared<Module>();
+  module->graphs.emplace_back();
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{-1, 4}));
+  const ValueId y = b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kRelu), {x}).value();
+  const ValueId shape = b.constant("shape", Tensor::from<int64_t>(DType::kI64, Shape{1}, std::vector<int64_t>{-1}));
+  const ValueId flat = b.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {y, shape}).value();
+  const ValueId z = b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kNeg), {y}).value();
+  b.graph().outputs = {x, y, y, flat, z};
+  return ModelAccess::make(std::move(module));
+}
+
+TEST_P(SessionTest, OutputsGivenAwayShareNoStorage) {
+  SessionOptions options;
+  options.backend = GetParam();
+  auto session = Session::create(repeating_model(), options);
+  ASSERT_TRUE(session.ok());
+  const auto in = rows(3);
+  std::vector<std::vector<Datum>> runs;
+  for (int run = 0; run < 3; ++run) {
+    auto out = session->run(in);
+    ASSERT_TRUE(out.ok()) << out.error().message();
+    runs.push_back(std::move(out).value());
+    ASSERT_TRUE(session->run_in_place(rows(3)).ok());  // in the session's memory again
+  }
+  for (size_t run = 0; run < runs.size(); ++run)
+    for (size_t k = 0; k < runs[run].size(); ++k) {
+      Tensor& t = runs[run][k].tensor;
+      ASSERT_EQ(t.elements(), 12);
+      for (int64_t i = 0; i < 12; ++i) {
+        const float x = in[0].tensor.data<float>()[i], y = std::max(0.0f, x);
+        ASSERT_EQ(t.data<float>()[i], k == 0 ? x : k == 4 ? -y : y) << "run " << run << " output " << k;
+      }
+      std::fill_n(t.data<float>(), 12, 100.0f);  // changes no other
+    }
+}
+
 /// A cache that grows by x: r = relu(x) in the shape of x, c = [past; r], s = r @ c transposed, n = elements of c,
 /// b = the shapes of x and c.
 Model growing_model() {
