@@ -141,6 +141,8 @@ class Segment {
   virtual Status run(KernelContext& context, std::span<const Datum> values) = 0;
   /// Bytes that run() asks KernelContext::scratch() for, in one call.
   virtual size_t scratch_bytes() const { return 0; }
+  /// Asks for the memory that run(), which comes soon, reads first.
+  virtual void fetch() const {}
   /// Sharing::kNone: run() wants a pool of one thread.
   Sharing sharing() const { return sharing_; }
   /// Microseconds of each node of kHere in the last run. Empty: the caller times the segment as a whole.

@@ -162,6 +162,16 @@ class OwnedOutputs {
   std::vector<std::pair<ValueId, void*>> moved_;  ///< with where they lie in the arena
 };
 
+/// Constants of a model, in bytes, that push what a step reads beside them out of the caches before it runs again.
+constexpr size_t kBeyondCaches = size_t{8} << 20;
+
+/// Asks for the lines of an object, which is read soon.
+template <class T>
+void fetch(const T& object) {
+  constexpr size_t kLine = 64;
+  for (size_t at = 0; at < sizeof(T); at += kLine) __builtin_prefetch(reinterpret_cast<const char*>(&object) + at);
+}
+
 bool has_type(const Datum& d, const ValueType& t) {
   if (!d.is_tensor()) return t.kind != ValueType::Kind::kTensor;
   return t.kind == ValueType::Kind::kTensor && d.tensor.dtype() == t.dtype && d.tensor.shape() == t.shape;
@@ -272,6 +282,23 @@ Status Plan::run_while(PlannedEnvironment& env, const Step& step, DynamicStep& w
   return Ok();
 }
 
+void Plan::fetch_ahead(size_t at) const {
+  const std::span<const Step> steps = parts_.steps;
+  const auto later = [&](size_t ahead) { return at + ahead < steps.size() ? &steps[at + ahead] : nullptr; };
+  if (const Step* step = later(3)) fetch(*step);
+  if (const Step* step = later(2)) {
+    __builtin_prefetch(step->in.data());
+    __builtin_prefetch(step->out.data());
+    if (const auto* work = std::get_if<SegmentStep>(&step->work)) __builtin_prefetch(work->segment.get());
+  }
+  if (const Step* step = later(1)) {
+    for (const std::span<const ValueId> ids : {step->in, step->out})
+      for (const ValueId id : ids)
+        if (id != kNoValue) fetch(values()[static_cast<size_t>(id)]);
+    if (const auto* work = std::get_if<SegmentStep>(&step->work); work && work->segment) work->segment->fetch();
+  }
+}
+
 Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
   struct Runner {
     Plan& plan;
@@ -366,8 +393,10 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, const G
   const Charged charged{env.control, held};
   using Clock = std::chrono::steady_clock;
   const bool timed = env.options.profile;
+  const bool fetches = env.size.constants >= kBeyondCaches;
   for (Step& step : parts_.steps) {
     SMELT_TRY(env.control.tick());
+    if (fetches) fetch_ahead(static_cast<size_t>(&step - parts_.steps.data()));
     const auto start = timed ? Clock::now() : Clock::time_point{};
     if (auto s = run_step(env, step, call.depth); !s.ok()) return s.error().within(node_label(*step.node));
     if (env.tap && call.depth == 0) SMELT_TRY(show(*env.tap, step));

@@ -110,6 +110,9 @@ class Plan {
  private:
   Datum& value(int32_t id) { return parts_.values[static_cast<size_t>(id)]; }
   Status run_step(PlannedEnvironment& env, Step& step, int depth);
+  /// Asks for the memory, weights apart, that the steps behind this one are about to read: each asks for what the next
+  /// one's address lies in, so that no step waits for a chain of addresses.
+  void fetch_ahead(size_t at) const;
   Status run_segment(PlannedEnvironment& env, const Step& step, const SegmentStep& work, int depth);
   Status run_reference(PlannedEnvironment& env, const Step& step, const ReferenceStep& work, int depth);
   Status run_alias(const Step& step, const AliasStep& work);
