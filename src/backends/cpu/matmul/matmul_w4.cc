@@ -18,6 +18,7 @@ namespace {
 struct MatMulW4Key {
   MatrixKey matrix;
   int64_t blocks, lanes;
+  bool takes;  ///< what zero points of rows take off is a part of the packed form
   auto operator<=>(const MatMulW4Key&) const = default;
 };
 
@@ -37,10 +38,13 @@ class MatMulW4 final : public Kernel {
     kReal,          ///< float32
   };
   MatMulW4(const MatMulShape& s, Rows mode, const KernelSpec& spec, const QuantizedWeights& w)
-      : s_(s),
+      : m_(s.m),
+        n_(s.n),
+        k_(s.k),
         mode_(mode),
-        attrs_(spec.attrs<MatMulAttrs>()),
+        asymmetric_(spec.attrs<MatMulAttrs>().asymmetric_inputs),
         has_bias_(spec.has(2)),
+        act_(spec.attrs<MatMulAttrs>().act),
         gemm_(w4_gemm(spec.isa)),
         floats_(gemm_f32(spec.isa)),
         quant_(dynamic_quant_ops(spec.isa)),
@@ -51,29 +55,29 @@ class MatMulW4 final : public Kernel {
     lda_ = round_up(s.k, W4Tile::kStep);
     panel_bytes_ = (blocks_ + lda_ / W4Tile::kStep) * gemm_.lanes * 4;
     takes_at_ = panels_ * panel_bytes_;
-    zeros_at_ = takes_at_ + columns() * 4;
+    zeros_at_ = takes_at_ + (has_params() ? columns() * 4 : 0);
     has_zeros_ = !w.all_zeros_are(is_signed_integer(spec.inputs[1].dtype) ? 0 : 8);
-    const MatMulW4Key key{{s, *spec.constant(1), nullptr}, blocks_, gemm_.lanes};
+    const MatMulW4Key key{{s, *spec.constant(1), nullptr}, blocks_, gemm_.lanes, has_params()};
     packed_ = spec.packs.get(
         key, [&] { return pack(w, is_signed_integer(spec.inputs[1].dtype) ? 8 : 0); },
         [&] {
-          return spec.contents("matmul_w4", key.matrix.numbers(), {blocks_, gemm_.lanes});
+          return spec.contents("matmul_w4", key.matrix.numbers(), {blocks_, gemm_.lanes, has_params()});
         });
+    weights_ = packed_->data<char>();
     unpacks_ = mode == Rows::kReal && s.m > gemm_.real_rows;
     if (unpacks_) lda_ = s.k + (s.k % 1024 == 0 ? 16 : 0);  // rows of a tile do not meet in the same cache lines
     in_place_ = mode == Rows::kReal && lda_ == s.k;
   }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(s_.m) * row_bytes() +
-           static_cast<size_t>(unpacks_ ? threads_ * unpacked_floats() * 4 : 0);
+    return static_cast<size_t>(m_) * row_bytes() + static_cast<size_t>(unpacks_ ? threads_ * unpacked_floats() * 4 : 0);
   }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<char*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the rows of a matrix product");
-    if (mode_ == Rows::kDynamic) SMELT_TRY(check_per_token_params(ctx.input(0), s_.m));
+    if (mode_ == Rows::kDynamic) SMELT_TRY(check_per_token_params(ctx.input(0), m_));
     const Operands in = operands(ctx, scratch + (unpacks_ ? threads_ * unpacked_floats() * 4 : 0));
     if (!in_place_ || has_zeros_) {
-      ctx.threads().parallel_for(s_.m, std::max<int64_t>(1, 32768 / s_.k), [&](int64_t begin, int64_t end) {
+      ctx.threads().parallel_for(m_, std::max<int64_t>(1, 32768 / k_), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) prepare(ctx.input(0), r, in);
       });
     }
@@ -84,14 +88,14 @@ class MatMulW4 final : public Kernel {
       });
       return Ok();
     }
-    const int64_t together = s_.m == 1 ? W4Gemm::kOneRowPanels : gemm_.group;
-    const int64_t groups = (panels_ + together - 1) / together, tall = (s_.m + tile_rows() - 1) / tile_rows();
+    const int64_t together = m_ == 1 ? W4Gemm::kOneRowPanels : gemm_.group;
+    const int64_t groups = (panels_ + together - 1) / together, tall = (m_ + tile_rows() - 1) / tile_rows();
     const int64_t parts = threads_ == 1 ? 1 : std::clamp<int64_t>(4 * threads_ / groups, 1, tall);
     ctx.threads().parallel_for(groups * parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t part = i % parts, panel = i / parts * together;
         products(in, panel, std::min(together, panels_ - panel), tall * part / parts * tile_rows(),
-                 std::min(s_.m, tall * (part + 1) / parts * tile_rows()));
+                 std::min(m_, tall * (part + 1) / parts * tile_rows()));
       }
     });
     return Ok();
@@ -113,7 +117,7 @@ class MatMulW4 final : public Kernel {
     Operands in{};
     const auto take = [&](int64_t bytes_a_row) {
       char* from = at;
-      at += s_.m * bytes_a_row;
+      at += m_ * bytes_a_row;
       return from;
     };
     if (mode_ == Rows::kReal) {
@@ -135,10 +139,12 @@ class MatMulW4 final : public Kernel {
     if (mode_ == Rows::kReal) return static_cast<size_t>(blocks_ + (in_place_ ? 0 : lda_)) * 4;
     return static_cast<size_t>(lda_ + blocks_ * 8) + sizeof(QuantParams);
   }
+  /// True if rows have a scale and zero point each.
+  bool has_params() const { return mode_ == Rows::kDynamic || mode_ == Rows::kDynamicQuant; }
   int64_t columns() const { return panels_ * gemm_.lanes; }
   int64_t tile_rows() const { return mode_ == Rows::kReal ? gemm_.real_rows : gemm_.rows; }
-  int64_t depth(int64_t i) const { return std::min(block_, s_.k - i * block_); }
-  int64_t unpacked_floats() const { return round_up((s_.k + 1) * floats_.nr(), 16); }
+  int64_t depth(int64_t i) const { return std::min(block_, k_ - i * block_); }
+  int64_t unpacked_floats() const { return round_up((k_ + 1) * floats_.nr(), 16); }
 
   int64_t panel_offset(int64_t panel) const {
     return panel / gemm_.group * gemm_.group * panel_bytes_ + panel % gemm_.group * gemm_.lanes * 4;
@@ -146,13 +152,14 @@ class MatMulW4 final : public Kernel {
   int64_t step_bytes(int64_t panel) const {
     return std::min(gemm_.group, panels_ - panel / gemm_.group * gemm_.group) * gemm_.lanes * 4;
   }
-  /// Panels; for every column what a row's zero point of one takes off; zero points as the tiles take them.
+  /// Panels; where rows have zero points, for every column what one of one takes off; zero points as the tiles take
+  /// them.
   Packed pack(const QuantizedWeights& w, int32_t offset) const {
     auto packed =
         std::make_shared<AlignedBuffer>(static_cast<size_t>(zeros_at_ + (has_zeros_ ? columns() * blocks_ * 2 : 0)));
     static_assert(W4Tile::kStep == 8);
     std::vector<uint32_t> codes(static_cast<size_t>(lda_ / W4Tile::kStep));
-    for (int64_t n = 0; n < s_.n; ++n) {
+    for (int64_t n = 0; n < n_; ++n) {
       const int64_t panel = n / gemm_.lanes, lane = n % gemm_.lanes, step = step_bytes(panel);
       char* to = packed->data<char>() + panel_offset(panel) + lane * 4;
       auto* zeros = reinterpret_cast<int16_t*>(packed->data<char>() + zeros_at_) + panel * blocks_ * gemm_.lanes + lane;
@@ -161,7 +168,7 @@ class MatMulW4 final : public Kernel {
       double takes = 0;
       for (int64_t i = 0; i < blocks_; ++i) {
         const int32_t zero = w.zero(i, n) + offset;
-        const float scale = w.scales()[static_cast<size_t>(i * s_.n + n)];
+        const float scale = w.scales()[static_cast<size_t>(i * n_ + n)];
         std::memcpy(to, &scale, 4);
         to += step;
         if (has_zeros_) zeros[i * gemm_.lanes] = static_cast<int16_t>(zero);
@@ -173,29 +180,29 @@ class MatMulW4 final : public Kernel {
         }
         takes += static_cast<double>(scale) * static_cast<double>(sum);
       }
-      reinterpret_cast<float*>(packed->data<char>() + takes_at_)[n] = static_cast<float>(takes);
+      if (has_params()) reinterpret_cast<float*>(packed->data<char>() + takes_at_)[n] = static_cast<float>(takes);
     }
     return packed;
   }
   void prepare(const Tensor& a, int64_t r, const Operands& in) const {
     if (mode_ == Rows::kReal) {
       float* to = in.reals + r * lda_;
-      if (!in_place_) std::fill(std::copy_n(a.data<float>() + r * s_.k, s_.k, to), to + lda_, 0.0f);
-      if (has_zeros_) quant_.sum_real_blocks(to, s_.k, block_, in.real_acc + r * blocks_);
+      if (!in_place_) std::fill(std::copy_n(a.data<float>() + r * k_, k_, to), to + lda_, 0.0f);
+      if (has_zeros_) quant_.sum_real_blocks(to, k_, block_, in.real_acc + r * blocks_);
       return;
     }
     int8_t* to = in.ints + r * lda_;
     int32_t* acc = in.acc + r * blocks_;
     if (mode_ == Rows::kBlocks) {
-      quant_.quantize_blocks(a.data<float>() + r * s_.k, s_.k, block_, to, in.scales + r * blocks_, acc);
+      quant_.quantize_blocks(a.data<float>() + r * k_, k_, block_, to, in.scales + r * blocks_, acc);
     } else if (mode_ == Rows::kDynamicQuant) {
-      in.params[r] = quant_.quantize_row(a.data<float>() + r * s_.k, s_.k, attrs_.asymmetric_inputs, to);
+      in.params[r] = quant_.quantize_row(a.data<float>() + r * k_, k_, asymmetric_, to);
     } else {
-      std::copy_n(a.data<int8_t>() + r * s_.k, s_.k, to);
+      std::copy_n(a.data<int8_t>() + r * k_, k_, to);
       in.params[r] = {a.quant()->scale(r), a.quant()->zero_point(r)};
     }
-    std::fill(to + s_.k, to + lda_, int8_t{0});
-    if (mode_ != Rows::kBlocks) quant_.sum_blocks(to, s_.k, block_, acc);
+    std::fill(to + k_, to + lda_, int8_t{0});
+    if (mode_ != Rows::kBlocks) quant_.sum_blocks(to, k_, block_, acc);
     for (int64_t i = 0; i < blocks_; ++i) acc[i] *= has_zeros_ ? -1 : -8;
   }
   W4Tile tile(int64_t panel) const {
@@ -204,18 +211,17 @@ class MatMulW4 final : public Kernel {
     t.blocks = blocks_;
     t.steps = block_ / W4Tile::kStep;
     t.last_steps = (depth(blocks_ - 1) + W4Tile::kStep - 1) / W4Tile::kStep;
-    t.panel = packed_->data<char>() + panel_offset(panel);
+    t.panel = weights_ + panel_offset(panel);
     t.step_bytes = step_bytes(panel);
     t.group_bytes = gemm_.group * panel_bytes_;
-    if (has_zeros_)
-      t.zeros = reinterpret_cast<const int16_t*>(packed_->data<char>() + zeros_at_) + panel * blocks_ * gemm_.lanes;
+    if (has_zeros_) t.zeros = reinterpret_cast<const int16_t*>(weights_ + zeros_at_) + panel * blocks_ * gemm_.lanes;
     return t;
   }
   /// `count` panels from `panel` on, of rows [from, to).
   void products(const Operands& in, int64_t panel, int64_t count, int64_t from, int64_t to) const {
-    const int64_t first = panel * gemm_.lanes, n = std::min(s_.n - first, count * gemm_.lanes);
-    const Bounds bounds = activation_bounds(attrs_.act);
-    const auto* takes = reinterpret_cast<const float*>(packed_->data<char>() + takes_at_) + first;
+    const int64_t first = panel * gemm_.lanes, n = std::min(n_ - first, count * gemm_.lanes);
+    const Bounds bounds = activation_bounds(act_);
+    const auto* takes = reinterpret_cast<const float*>(weights_ + takes_at_) + first;
     const W4Rows by{in.bias ? in.bias + first : nullptr, in.params ? takes : nullptr, bounds.lo, bounds.hi};
     if (by.zeros && to - from == 1)
       for (int64_t j = 0; j < n; j += kMostLanes) __builtin_prefetch(by.zeros + j);
@@ -240,42 +246,43 @@ class MatMulW4 final : public Kernel {
       for (int64_t i = r; i < r + here; ++i) {
         const QuantParams params = in.params ? in.params[i] : QuantParams{};
         gemm_.store(by, out + (i - r) * count * gemm_.lanes, params.scale, static_cast<float>(params.zero_point), n,
-                    in.y + i * s_.n + first);
+                    in.y + i * n_ + first);
       }
     }
-    apply_activation(attrs_.act, in.y + from * s_.n + first, to - from, n, s_.n);
+    apply_activation(act_, in.y + from * n_ + first, to - from, n, n_);
   }
   /// A chunk of the product of many float32 rows: weights become float32, panel by panel.
   void real_products(const Operands& in, float* workspace, int64_t chunk) const {
-    const Bounds bounds = activation_bounds(attrs_.act);
-    split_product(s_.m, floats_.mr, floats_.panels(s_.n), chunk, threads_,
+    const Bounds bounds = activation_bounds(act_);
+    split_product(m_, floats_.mr, floats_.panels(n_), chunk, threads_,
                   [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
                     for (int64_t p = p0; p < p1; ++p) {
-                      const int64_t w = floats_.width(s_.n, p), first = p * floats_.nr();
-                      const int64_t n = std::min(w, s_.n - first);
+                      const int64_t w = floats_.width(n_, p), first = p * floats_.nr();
+                      const int64_t n = std::min(w, n_ - first);
                       for (int64_t j = 0; j < w; ++j) workspace[j] = in.bias && j < n ? in.bias[first + j] : 0.0f;
                       for (int64_t j = 0; j < w; j += gemm_.lanes)
-                        gemm_.unpack(tile((first + j) / gemm_.lanes), s_.k, workspace + w + j, w);
-                      float* y = in.y + r0 * s_.n + first;
+                        gemm_.unpack(tile((first + j) / gemm_.lanes), k_, workspace + w + j, w);
+                      float* y = in.y + r0 * n_ + first;
                       const ptrdiff_t start = 0;
-                      floats_.product({in.reals + r0 * lda_, y, lda_, s_.n, r1 - r0}, {&start, 1, s_.k}, s_.k, n,
-                                      workspace, 0, 1, nullptr, bounds.lo, bounds.hi);
-                      apply_activation(attrs_.act, y, r1 - r0, n, s_.n);
+                      floats_.product({in.reals + r0 * lda_, y, lda_, n_, r1 - r0}, {&start, 1, k_}, k_, n, workspace,
+                                      0, 1, nullptr, bounds.lo, bounds.hi);
+                      apply_activation(act_, y, r1 - r0, n, n_);
                     }
                   });
   }
 
   static constexpr int64_t kMostLanes = 16;
-  MatMulShape s_;
+  int64_t m_, n_, k_;
   Rows mode_;
-  MatMulAttrs attrs_;
-  bool has_bias_, has_zeros_ = false, unpacks_ = false;
+  bool asymmetric_, has_bias_, has_zeros_ = false, unpacks_ = false;
   bool in_place_ = false;  ///< float32 rows are taken as they are
+  Activation act_;
   const W4Gemm& gemm_;
   const GemmF32& floats_;
   const DynamicQuantOps& quant_;
   int64_t threads_, blocks_, block_, panels_ = 0, lda_ = 0, panel_bytes_ = 0, takes_at_ = 0, zeros_at_ = 0;
   Packed packed_;
+  const char* weights_ = nullptr;  ///< of packed_
 };
 
 /// How the kernel takes the rows of a, if it does.
