@@ -51,10 +51,9 @@ class AttentionF32 final : public Kernel {
     block_ = std::min(block_, g.rows);
     score_row_ = round_up(g.keys, 16);
     depth_words_ = gemm_.words(g.depth);
-    key_words_ = gemm_.words(g.keys);
     one_row_ = g.rows == 1 && !gemm_.to_words;
     k_workspace_ = one_row_ ? 0 : padded_floats(gemm_.packed_size(depth_words_, g.keys));
-    v_workspace_ = one_row_ ? 0 : padded_floats(gemm_.packed_size(key_words_, g.v_depth));
+    v_workspace_ = one_row_ ? 0 : padded_floats(gemm_.packed_size(gemm_.words(g.keys), g.v_depth));
     score_workspace_ = padded_floats((one_row_ ? g.q_heads / g.kv_heads : block_) * score_row_);
     workspace_ =
         k_workspace_ + v_workspace_ + score_workspace_ + padded_floats(one_row_ ? g.q_heads / g.kv_heads : block_);
@@ -69,6 +68,8 @@ class AttentionF32 final : public Kernel {
     auto* spans = reinterpret_cast<KeySpan*>(scratch + slots_ * workspace_);
     for (int64_t b = 0; b < g_.batch; ++b) {
       SMELT_ASSIGN(spans[b], key_span(ctx, attrs_, g_, b));
+      // Queries without any key get zeros, from the reference kernel.
+      if (spans[b].valid == 0) return op_info(Op::kAttention).reference(ctx);
     }
     const int64_t units = g_.batch * g_.kv_heads * parts_;
     ctx.threads().parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
@@ -80,8 +81,9 @@ class AttentionF32 final : public Kernel {
             one_row(ctx, u, spans[u / g_.kv_heads], workspace);
             continue;
           }
-          if (u == first || u % parts_ == 0) pack(ctx, u / parts_, workspace);
-          head(ctx, u / parts_, u % parts_, spans[u / parts_ / g_.kv_heads], workspace);
+          const KeySpan& span = spans[u / parts_ / g_.kv_heads];
+          if (u == first || u % parts_ == 0) pack(ctx, u / parts_, span.valid, workspace);
+          head(ctx, u / parts_, u % parts_, span, workspace);
         }
       }
     });
@@ -89,13 +91,13 @@ class AttentionF32 final : public Kernel {
   }
 
  private:
-  /// Packs keys and values `kv`.
-  void pack(KernelContext& ctx, int64_t kv, float* workspace) const {
+  /// Packs the first keys and values of `kv`.
+  void pack(KernelContext& ctx, int64_t kv, int64_t keys, float* workspace) const {
     const int64_t b = kv / g_.kv_heads, h = kv % g_.kv_heads;
     const float *const k = ctx.input(1).data<float>() + k_.at(b, h), *const v =
                                                                          ctx.input(2).data<float>() + v_.at(b, h);
-    gemm_.pack(k, 1, k_.row_step, g_.depth, g_.keys, nullptr, workspace, scale_);
-    gemm_.pack(v, v_.row_step, 1, g_.keys, g_.v_depth, nullptr, workspace + k_workspace_);
+    gemm_.pack(k, 1, k_.row_step, g_.depth, keys, nullptr, workspace, scale_);
+    gemm_.pack(v, v_.row_step, 1, keys, g_.v_depth, nullptr, workspace + k_workspace_);
   }
   /// Part `part` of the queries of all heads that share keys and values `kv`, which are packed.
   void head(KernelContext& ctx, int64_t kv, int64_t part, const KeySpan& span, float* workspace) const {
@@ -105,6 +107,7 @@ class AttentionF32 final : public Kernel {
     const float* q = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
     const Bounds all = activation_bounds({});
+    const int64_t length = span.valid, key_words = gemm_.words(length);
     // Parts are whole tiles: which rows the remainder of a tile has does not depend on the number of threads.
     const int64_t tiles = (g_.rows + gemm_.mr - 1) / gemm_.mr;
     const int64_t first = tiles * part / parts_ * gemm_.mr;
@@ -120,19 +123,19 @@ class AttentionF32 final : public Kernel {
           queries = words;
           query_step = depth_words_;
         }
-        gemm_.run(n, g_.keys, depth_words_, queries, query_step, keys, 0, gemm_.panels(g_.keys), scores, score_row_,
+        gemm_.run(n, length, depth_words_, queries, query_step, keys, 0, gemm_.panels(length), scores, score_row_,
                   nullptr, all.lo, all.hi);
         const bool all_keys = sees_all_keys(span);
         if (all_keys)
-          weigh_rows(ctx, b, h, i, n, scores, factors);
+          weigh_rows(ctx, b, h, i, n, length, scores, factors);
         else
           for (int64_t r = 0; r < n; ++r) weigh(ctx, b, h, i + r, span, scores + r * score_row_);
         for (int64_t r = 0; r < n && gemm_.to_words; ++r) {
           float* row = scores + r * score_row_;
-          gemm_.to_words(row, g_.keys, row);  // words lie before the floats that they are made of
+          gemm_.to_words(row, length, row);  // words lie before the floats that they are made of
         }
         float* const to = y + y_.at(b, h) + i * y_.row_step;
-        gemm_.run(n, g_.v_depth, key_words_, scores, score_row_, values, 0, gemm_.panels(g_.v_depth), to, y_.row_step,
+        gemm_.run(n, g_.v_depth, key_words, scores, score_row_, values, 0, gemm_.panels(g_.v_depth), to, y_.row_step,
                   nullptr, all.lo, all.hi);
         for (int64_t r = 0; all_keys && r < n; ++r)
           if (factors[r] != 1) rows_.scale_clamp(to + r * y_.row_step, g_.v_depth, factors[r], all.lo, all.hi);
@@ -143,41 +146,42 @@ class AttentionF32 final : public Kernel {
     const int64_t b = kv / g_.kv_heads, h = kv % g_.kv_heads, share = g_.q_heads / g_.kv_heads;
     const float* const q = ctx.input(0).data<float>() + q_.at(b, h * share);
     float* const y = ctx.output(0).data<float>() + y_.at(b, h * share);
-    row_ops_.scores(q, share, {ctx.input(1).data<float>() + k_.at(b, h), k_.row_step, g_.keys, g_.depth}, scale_,
+    row_ops_.scores(q, share, {ctx.input(1).data<float>() + k_.at(b, h), k_.row_step, span.valid, g_.depth}, scale_,
                     scores, score_row_);
     float* const factors = scores + score_workspace_;
     const bool all_keys = sees_all_keys(span);
     for (int64_t i = 0; i < share; ++i) {
       if (all_keys)
-        weigh_rows(ctx, b, h * share + i, 0, 1, scores + i * score_row_, factors + i);
+        weigh_rows(ctx, b, h * share + i, 0, 1, span.valid, scores + i * score_row_, factors + i);
       else
         weigh(ctx, b, h * share + i, 0, span, scores + i * score_row_);
     }
     row_ops_.weigh(scores, score_row_, share,
-                   {ctx.input(2).data<float>() + v_.at(b, h), v_.row_step, g_.keys, g_.v_depth}, y);
+                   {ctx.input(2).data<float>() + v_.at(b, h), v_.row_step, span.valid, g_.v_depth}, y);
     const Bounds all = activation_bounds({});
     for (int64_t i = 0; all_keys && i < share; ++i)
       if (factors[i] != 1) rows_.scale_clamp(y + i * g_.v_depth, g_.v_depth, factors[i], all.lo, all.hi);
   }
-  /// True if only a mask of all keys hides keys from queries.
+  /// True if only a mask of all keys hides valid keys from queries.
   bool sees_all_keys(const KeySpan& span) const {
     return !attrs_.causal && attrs_.window < 0 && attrs_.window_right < 0 && attrs_.softcap <= 0 &&
-           span.valid == g_.keys && (!has_mask_ || mask_.keys == g_.keys);
+           (!has_mask_ || (span.valid == g_.keys && mask_.keys == g_.keys));
   }
-  /// Mask and softmax of the scores of n queries from i on, which see all keys; `factors`: what the result of each
+  /// Mask and softmax of the scores of n queries from i on, which see all `keys`; `factors`: what the result of each
   /// query is still to be multiplied by.
-  void weigh_rows(KernelContext& ctx, int64_t b, int64_t h, int64_t i, int64_t n, float* scores, float* factors) const {
+  void weigh_rows(KernelContext& ctx, int64_t b, int64_t h, int64_t i, int64_t n, int64_t keys, float* scores,
+                  float* factors) const {
     for (int64_t r = 0; r < n; ++r) {
       float* const row = scores + r * score_row_;
       const int64_t at = has_mask_ ? mask_.row(b, h, i + r) : 0;
       if (has_mask_) {
-        mask(ctx.input(3), at, {0, g_.keys}, row);
+        mask(ctx.input(3), at, {0, keys}, row);
         if (r + 1 < n) prefetch_mask(ctx.input(3), mask_.row(b, h, i + r + 1));
       }
-      factors[r] = rows_.exponentials(row, g_.keys);
+      factors[r] = rows_.exponentials(row, keys);
       // A query without any key gets zeros.
       if (!has_mask_ || !std::isnan(*row) || !hides_all(ctx.input(3), at)) continue;
-      std::fill_n(row, g_.keys, 0.0f);
+      std::fill_n(row, keys, 0.0f);
       factors[r] = 0;
     }
   }
@@ -200,7 +204,7 @@ class AttentionF32 final : public Kernel {
   void weigh(KernelContext& ctx, int64_t b, int64_t h, int64_t i, const KeySpan& span, float* scores) const {
     if (attrs_.softcap > 0) {
       const auto cap = static_cast<float>(attrs_.softcap);
-      for (int64_t j = 0; j < g_.keys; ++j) scores[j] = cap * std::tanh(scores[j] / cap);
+      for (int64_t j = 0; j < span.valid; ++j) scores[j] = cap * std::tanh(scores[j] / cap);
     }
     VisibleKeys seen = visible_keys(attrs_, span.offset + i, span.valid);
     if (has_mask_) {
@@ -213,7 +217,7 @@ class AttentionF32 final : public Kernel {
     const bool any = n > 0 && (!has_mask_ || rows_.reduce_max(row, n) != kHidden);
     if (any) rows_.softmax(row, 1, n, 1, false, row);
     std::fill(scores, any ? row : scores, 0.0f);
-    std::fill(any ? row + n : scores, scores + g_.keys, 0.0f);
+    std::fill(any ? row + n : scores, scores + span.valid, 0.0f);
   }
   void mask(const Tensor& t, int64_t at, const VisibleKeys& seen, float* scores) const {
     const int64_t step = mask_.strides[3];
@@ -238,7 +242,7 @@ class AttentionF32 final : public Kernel {
   bool one_row_ = false;  ///< a query a head: keys and values are not packed
   float scale_ = 1;
   int64_t score_row_ = 0;  ///< floats from one query's scores to the next's: vectors of rows do not overlap
-  int64_t depth_words_ = 0, key_words_ = 0;
+  int64_t depth_words_ = 0;
   int64_t parts_ = 1, slots_ = 1, block_ = 1;
   int64_t k_workspace_ = 0, v_workspace_ = 0, score_workspace_ = 0, workspace_ = 0;  ///< floats
 };

@@ -69,6 +69,19 @@ TEST(AttentionF32, KeyLengthsAndHiddenRows) {
   c.inputs.resize(7);
   c.inputs[6] = i64({9, 2});
   check_on_cpu(c, "attention_f32");
+  // Caches of which the first keys count, for a token and for a prompt.
+  for (const int64_t rows : {1, 3, 40})
+    for (const bool flat : {false, true})
+      for (const bool causal : {false, true}) {
+        c = attention({2, 6, 2, rows, 90, 20, 24, flat, causal, false, {}});
+        c.inputs.resize(7);
+        c.inputs[6] = i64({83});
+        check_on_cpu(c, "attention_f32");
+      }
+  c = attention({1, 6, 2, 1, 50, 16, 16, false, true, true, {}});
+  c.inputs.resize(7);
+  c.inputs[6] = i64({0});
+  check_on_cpu(c, "attention_f32");
 }
 
 }  // namespace

@@ -13,6 +13,13 @@ ValueId appended(CallContext& c, ValueId cache, ValueId fresh, ValueId start) {
   return c.add(Op::kKvAppend, KvAppendAttrs(), {cache, c.cast(fresh, c.dtype(cache)), start});
 }
 
+/// [B, S, H, D] as [B, S, H * D]. Precondition: the last two dimensions are known.
+ValueId flat(CallContext& c, ValueId x) {
+  const int64_t columns = c.dim(x, 2) * c.dim(x, 3);
+  const ValueId shape = c.add(Op::kConcat, AxisAttrs(0), {c.dims_of(x, 0, 2), c.i64({columns})});
+  return c.reshape_to(x, shape);
+}
+
 /// Attention of q [B, S, H, D] over k and v [B, T, Hkv, D]: without a mask over the first start + S keys, each query
 /// seeing those up to its own position when causal.
 ValueId attend(CallContext& c, ValueId q, ValueId k, ValueId v, ValueId start, ValueId mask, bool causal,
@@ -21,20 +28,25 @@ ValueId attend(CallContext& c, ValueId q, ValueId k, ValueId v, ValueId start, V
     c.fail("attention operands must have rank 4");
     return kNoValue;
   }
-  if (mask == kNoValue) {
-    const ValueId length = c.dims_of(q, 1, 2);
-    const ValueId end = c.binary(Binary::kAdd, length, c.reshape(start, {1}));
-    const auto head = [&](ValueId x) { return c.add(Op::kSlice, {x, c.i64({0}), end, c.i64({1}), c.i64({1})}); };
-    k = head(k);
-    v = head(v);
-  } else if (c.dtype(mask) != DType::kBool) {
-    mask = c.cast(mask, c.dtype(q));
-  }
+  const auto heads_first = [&](ValueId x) { return c.transpose(x, {0, 2, 1, 3}); };
   AttentionAttrs a;
   a.scale = scale;
   a.causal = causal && mask == kNoValue;
   a.causal_from_end = true;
-  const auto heads_first = [&](ValueId x) { return c.transpose(x, {0, 2, 1, 3}); };
+  if (mask == kNoValue) {
+    const ValueId length = c.binary(Binary::kAdd, c.dims_of(q, 1, 2), c.reshape(start, {1}));
+    const auto known = [&](ValueId x) { return c.dim(x, 2) > 0 && c.dim(x, 3) > 0; };
+    if (known(k) && known(v)) {  // they stay where they lie
+      a.kv_heads = c.dim(k, 2);
+      const ValueId none = kNoValue;
+      return heads_first(c.add(Op::kAttention, a, {heads_first(q), flat(c, k), flat(c, v), none, none, none, length}));
+    }
+    const auto first = [&](ValueId x) { return c.add(Op::kSlice, {x, c.i64({0}), length, c.i64({1}), c.i64({1})}); };
+    k = first(k);
+    v = first(v);
+  } else if (c.dtype(mask) != DType::kBool) {
+    mask = c.cast(mask, c.dtype(q));
+  }
   std::vector<ValueId> in{heads_first(q), heads_first(k), heads_first(v)};
   if (mask != kNoValue) in.push_back(mask);
   return heads_first(c.add(Op::kAttention, a, in));

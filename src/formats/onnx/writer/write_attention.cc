@@ -16,7 +16,10 @@ class AttentionForm {
   explicit AttentionForm(NodeWriter& n) : n_(n), a_(n.attrs<AttentionAttrs>()), dtype_(n.real_dtype(0)) {}
 
   void write() {
-    if (n_.has(6) || n_.has(7) || a_.smooth_softmax) return n_.fail("lengths of keys, sinks or a smooth softmax");
+    if (n_.has(7) || a_.smooth_softmax) return n_.fail("sinks or a smooth softmax");
+    const bool one_length = n_.has(6) && n_.type(6).is_static() && n_.type(6).shape.elements() == 1;
+    if (n_.has(6) && (!one_length || n_.has(4) || n_.has(3)))
+      return n_.fail("several lengths of keys, or one beside past keys or a mask");
     if (a_.window >= 0 || a_.window_right >= 0) return n_.fail("a window of keys");
     flat_ = n_.rank(0) == 3;
     if (flat_ && a_.num_heads <= 0) return n_.fail("the number of heads must be known");
@@ -25,6 +28,10 @@ class AttentionForm {
     Name k = heads(1, kv), v = heads(2, kv);
     if (n_.has(4)) k = n_.op("Concat", {n_.in(4), k}, {{"axis", int64_t{2}}});
     if (n_.has(5)) v = n_.op("Concat", {n_.in(5), v}, {{"axis", int64_t{2}}});
+    if (one_length) {
+      k = first_keys(k);
+      v = first_keys(v);
+    }
     n_.bind(1, k);
     n_.bind(2, v);
     repeat(k, v, kv);
@@ -52,6 +59,9 @@ class AttentionForm {
     if (n_.rank(i) != 3) return n_.in(i);
     return n_.transpose(n_.reshape(n_.in(i), {0, 0, count, -1}), {0, 2, 1, 3});
   }
+
+  /// Those of the keys or values [B, H, T, D] that count.
+  Name first_keys(Name x) { return n_.op("Slice", {x, n_.i64({0}), n_.reshape(n_.in_i64(6), {1}), n_.i64({2})}); }
 
   /// Each head of k and v serves Hq / Hkv heads of q.
   void repeat(Name& k, Name& v, int64_t kv) {
