@@ -274,12 +274,22 @@ bool choose_params(const float* x, int64_t n, bool asymmetric, QuantParams* para
 
 void quantize_rows(const float* x, int64_t rows, int64_t n, bool asymmetric, int8_t* out, int64_t stride,
                    QuantParams* params) {
-  for (int64_t r = 0; r < rows; ++r, x += n, out += stride) {
-    QuantRule rule;
-    if (choose_params(x, n, asymmetric, params + r, &rule))
-      quantize_row_to(x, n, rule, out);
-    else
-      params[r] = quantize_row(x, n, asymmetric, out);
+  // A row's parameters take a chain of reductions and divisions: those of some rows, near enough to stay in the nearest
+  // cache, are found side by side.
+  constexpr int64_t kTogether = 4, kMostFloats = 8192;
+  const int64_t together = n <= kMostFloats / kTogether ? kTogether : 1;
+  while (rows > 0) {
+    QuantRule rules[kTogether];
+    bool found[kTogether];
+    const int64_t here = std::min(rows, together);
+    for (int64_t r = 0; r < here; ++r) found[r] = choose_params(x + r * n, n, asymmetric, params + r, &rules[r]);
+    for (int64_t r = 0; r < here; ++r, x += n, out += stride, ++params) {
+      if (found[r])
+        quantize_row_to(x, n, rules[r], out);
+      else
+        *params = quantize_row(x, n, asymmetric, out);
+    }
+    rows -= here;
   }
 }
 

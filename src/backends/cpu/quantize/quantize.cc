@@ -128,19 +128,11 @@ class QuantizePerTokenF32 final : public Kernel {
     const auto params = own_quantization(y);
     const float* x = ctx.input(0).data<float>();
     ctx.threads().parallel_for(rows_, std::max<int64_t>(1, 16384 / n_), [&](int64_t begin, int64_t end) {
+      if (tflite_rule_) return quantize_by_tflite(x, begin, end, to, *params);
       for (int64_t r = begin; r < end; ++r) {
-        float& scale = params->scales[static_cast<size_t>(r)];
-        int32_t& zero = params->zero_points[static_cast<size_t>(r)];
-        if (tflite_rule_) {
-          const QuantParams row =
-              params_.ops.quantize_row(x + r * n_, n_, !params->symmetric, reinterpret_cast<int8_t*>(to + r * n_));
-          scale = row.scale;
-          zero = row.zero_point;
-          continue;
-        }
         const DynamicRange range = params_.choose(x + r * n_, n_);
-        scale = range.scale;
-        zero = static_cast<int32_t>(range.zero_point);
+        params->scales[static_cast<size_t>(r)] = range.scale;
+        params->zero_points[static_cast<size_t>(r)] = static_cast<int32_t>(range.zero_point);
         params_.quantize(x + r * n_, n_, range, to + r * n_);
       }
     });
@@ -149,6 +141,21 @@ class QuantizePerTokenF32 final : public Kernel {
   }
 
  private:
+  /// Rows [begin, end).
+  void quantize_by_tflite(const float* x, int64_t begin, int64_t end, uint8_t* to, Quantization& params) const {
+    constexpr int64_t kTogether = 8;
+    QuantParams found[kTogether];
+    for (int64_t first = begin; first < end; first += kTogether) {
+      const int64_t rows = std::min(kTogether, end - first);
+      params_.ops.quantize_rows(x + first * n_, rows, n_, !params.symmetric, reinterpret_cast<int8_t*>(to + first * n_),
+                                n_, found);
+      for (int64_t r = 0; r < rows; ++r) {
+        params.scales[static_cast<size_t>(first + r)] = found[r].scale;
+        params.zero_points[static_cast<size_t>(first + r)] = found[r].zero_point;
+      }
+    }
+  }
+
   /// Room for a row's parameters: what y carries from the run before where nobody else holds it, else new.
   std::shared_ptr<Quantization> own_quantization(Tensor& y) const {
     QuantPtr held = y.quant();
