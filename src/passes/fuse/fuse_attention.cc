@@ -2,8 +2,10 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "ops/attention/attention.h"
+#include "ops/common/broadcast.h"
 #include "ops/core/op.h"
 #include "ops/matmul/matmul.h"
 #include "ops/shape/shape.h"
@@ -32,8 +34,14 @@ class AttentionFuser {
     ValueId q = kNoValue, k = kNoValue, v = kNoValue, mask = kNoValue;
     double scale = 1;
     int hiding = -1;              ///< Where that hides scores, in place of a mask; -1: none
+    ValueId bias = kNoValue;      ///< added before the mask
+    int adding = -1;              ///< then the node that adds the mask
     int k_transpose = -1;         ///< node that gives k [B, H, T, D] once its permutation is kSwapHeads; -1: none
     ValueId k_turned = kNoValue;  ///< what that node transposes, without its scale
+  };
+
+  struct MaskSum {
+    ValueId bias, mask, sum;
   };
 
   /// A product of two float32 values as they are.
@@ -104,6 +112,8 @@ class AttentionFuser {
       for (size_t i = 0; sum && !scored && i < 2; ++i) {
         if (!in_.has_one_use(sum->inputs[i]) || !fits(sum->inputs[1 - i], sum->inputs[i])) continue;
         scored = scaled_scores(sum->inputs[i], h);
+        if (!scored) scored = biased_scores(sum->inputs[i], sum->inputs[1 - i], h);
+        h.adding = in_.index_of_producer(scores);
         h.mask = sum->inputs[1 - i];
       }
     }
@@ -117,12 +127,45 @@ class AttentionFuser {
     h.k = unrepeated(h.k);
     return std::isfinite(h.scale) && h.scale != 0 && same_heads(h);
   }
-  const Node* scaled_scores(ValueId id, Heads& h) const {
+  [[gnu::noinline]] const Node* scaled_scores(ValueId id, Heads& h) const {
     double scale = 1;
     const ValueId scores = without_scale(id, scale);
     const Node* n = in_.has_one_use(scores) ? product(scores) : nullptr;
     if (n) h.scale = scale;
     return n;
+  }
+  /// The scores in scores + bias, which `mask` is added to.
+  const Node* biased_scores(ValueId id, ValueId mask, Heads& h) const {
+    const Node* sum = in_.is_f32(mask) ? in_.binary(id, Binary::kAdd) : nullptr;
+    for (size_t i = 0; sum && i < 2; ++i) {
+      const ValueId bias = sum->inputs[1 - i];
+      if (!in_.is_f32(bias) || !in_.has_one_use(sum->inputs[i]) || !fits(bias, sum->inputs[i]) ||
+          !broadcast_shapes(in_.type(bias).shape, in_.type(mask).shape).ok())
+        continue;
+      const Node* scored = scaled_scores(sum->inputs[i], h);
+      if (!scored) continue;
+      h.bias = bias;
+      return scored;
+    }
+    return nullptr;
+  }
+  /// Makes the sum of bias and mask the mask: in place of `adding`, or that of heads before.
+  void join_masks(Heads& h) {
+    const auto made =
+        std::ranges::find_if(sums_, [&](const MaskSum& x) { return x.bias == h.bias && x.mask == h.mask; });
+    if (made != sums_.end()) {
+      h.mask = made->sum;
+      return;
+    }
+    const auto index = static_cast<size_t>(h.adding);
+    const auto shape = broadcast_shapes(in_.type(h.bias).shape, in_.type(h.mask).shape);
+    const ValueId sum = in_.add_value(ValueType::tensor(DType::kF32, *shape));
+    Node n = graph_.nodes[index];
+    n.inputs = {h.bias, h.mask};
+    n.outputs = {sum};
+    in_.replace(index, std::move(n));
+    sums_.push_back({h.bias, h.mask, sum});
+    h.mask = sum;
   }
   /// The scores in where(hidden, lowest, scores) or where(seen, scores, lowest). `lowest` is a number beside which any
   /// score is nothing, so that it may be added to the scores as well.
@@ -261,6 +304,7 @@ class AttentionFuser {
     if (!weighted || !in_.is_f32(result) || !match(*weighted, h)) return;
     if (h.k_transpose >= 0) swap_key_heads(h);
     if (h.hiding >= 0) make_mask(h);
+    if (h.bias != kNoValue) join_masks(h);
     const Shape q = in_.type(h.q).shape, y = in_.type(result).shape;
     const ValueId flat_q = flat(h.q), flat_k = flat(h.k), flat_v = flat(h.v);
     const int join = flat_q == kNoValue || y.rank() != 4 || y[3] < 0 ? -1 : joining_reshape(result);
@@ -285,6 +329,7 @@ class AttentionFuser {
 
   Pattern in_;
   Graph& graph_;
+  std::vector<MaskSum> sums_;       ///< of join_masks()
   std::optional<ExtentFlow> flow_;  ///< of the graph before fusion, once it is asked for
 };
 

@@ -34,6 +34,23 @@ TEST(FuseAttention, DividedAndMasked) {
                 {"Binary", "Binary", "Attention"});
 }
 
+// T5's: a bias of positions and a mask, the same for all layers.
+TEST(FuseAttention, BiasAndMask) {
+  const std::vector<int64_t> swap{0, 2, 1, 3};
+  check_fused(
+      kRowsOf24,
+      [&](Forms& f, ValueId x) {
+        const ValueId bias = f.weights({1, 3, 5, 5}, 3), mask = f.unary(Unary::kAbs, f.weights({2, 1, 1, 5}, 9));
+        const auto layer = [&](ValueId rows) {
+          const ValueId q = heads(f, rows, swap), k = f.transpose(q, {0, 1, 3, 2});
+          const ValueId biased = f.binary(Binary::kAdd, f.matmul(q, k), bias);
+          return join(f, f.matmul(f.softmax(f.binary(Binary::kAdd, biased, mask)), q));
+        };
+        return layer(layer(f.mul(x, 0.1)));
+      },
+      {"Binary", "Attention", "Attention"});  // the sum of both is a constant
+}
+
 TEST(FuseAttention, PermutationsThatAreInputs) {
   check_fused(kRowsOf24,
               [&](Forms& f, ValueId x) {
