@@ -41,8 +41,10 @@ bool choose_asymmetric_quant_params(float low, float high, QuantParams& params) 
   const double rmin = std::min(0.0f, low), rmax = std::max(0.0f, high);
   if (!(rmin < rmax) || !std::isfinite(rmax - rmin)) return false;
   const double scale = (rmax - rmin) / 255.0;
-  const double error_min = 128.0 + std::fabs(rmin / scale), error_max = 127.0 + std::fabs(rmax / scale);
-  const double zero = error_min < error_max ? -128.0 - rmin / scale : 127.0 - rmax / scale;
+  const double at_min = rmin / scale, at_max = rmax / scale;
+  const double zeros[] = {127.0 - at_max, -128.0 - at_min};
+  // Which end is nearer changes from row to row: a table, not a branch.
+  const double zero = zeros[128.0 + std::fabs(at_min) < 127.0 + std::fabs(at_max) ? 1 : 0];
   params.scale = static_cast<float>(scale);
   const double bounded = std::clamp(zero, -128.0, 127.0);
   params.zero_point = static_cast<int32_t>(bounded + std::copysign(0x1.fffffffffffffp-2, bounded));  // std::round

@@ -386,13 +386,12 @@ ValueType dynamically_quantized(const ValueType& x) {
 bool params_of_range(float low, float high, bool asymmetric, QuantParams* params, QuantRule* rule) {
   const float magnitude = std::max(std::fabs(low), std::fabs(high));
   if (!(magnitude > 0)) return false;
-  *params = {magnitude / 127.0f, 0};
-  *rule = {.scale = 127.0f / magnitude, .low = -127, .away = true, .factor = true};
   if (asymmetric) {
     if (!choose_asymmetric_quant_params(low, high, *params)) return false;
-    rule->scale = 1.0f / params->scale;
-    rule->zero = params->zero_point;
-    rule->low = -128;
+    *rule = {.scale = 1.0f / params->scale, .zero = params->zero_point, .away = true, .factor = true};
+  } else {
+    *params = {magnitude / 127.0f, 0};
+    *rule = {.scale = 127.0f / magnitude, .low = -127, .away = true, .factor = true};
   }
   rule->in_range = std::isfinite(rule->scale);  // that of subnormal numbers is not
   return true;
