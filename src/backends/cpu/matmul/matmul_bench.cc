@@ -18,7 +18,8 @@ const MatMulSize kSizes[] = {
 const MatMulSize kDecoderSizes[] = {
     {"llama_ffn", 1, 2048, 8192}, {"llama_ffn", 4, 2048, 8192}, {"llama_ffn", 64, 2048, 8192}};
 /// One row in a network whose weights no cache holds: products take turns.
-const MatMulSize kStreamedSizes[] = {{"streamed", 1, 576, 1536}, {"streamed", 1, 2048, 8192}};
+const MatMulSize kStreamedSizes[] = {
+    {"streamed", 1, 576, 576}, {"streamed", 1, 576, 1536}, {"streamed", 1, 1536, 576}, {"streamed", 1, 2048, 8192}};
 constexpr size_t kStreamedBytes = size_t{128} << 20;
 
 OpCase matmul_case(const MatMulSize& s, const char* kind, MatMulAttrs a, Tensor x, Tensor w, ValueType y = {}) {
