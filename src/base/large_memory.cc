@@ -16,19 +16,18 @@
 
 namespace smelt {
 
+void discard_pages(std::byte* begin, std::byte* end) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t first = round_up(reinterpret_cast<uintptr_t>(begin), page);
+  const uintptr_t last = reinterpret_cast<uintptr_t>(end) / page * page;
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
 namespace {
 /// A rest of half a huge page or more becomes a whole one. Others, and sizes that are out of all bounds, stay.
 size_t in_huge_pages(size_t bytes) {
   const bool rounds = is_worth_mapping(bytes) && bytes < SIZE_MAX / 2 && bytes % kHugePage >= kHugePage / 2;
   return rounds ? round_up(bytes, kHugePage) : bytes;
-}
-
-/// The whole pages of private memory between two addresses go back to the system; they read as zeros then.
-void discard(std::byte* begin, std::byte* end) {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const uintptr_t first = round_up(reinterpret_cast<uintptr_t>(begin), page);
-  const uintptr_t last = reinterpret_cast<uintptr_t>(end) / page * page;
-  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
 /// Asks for the huge pages of `bytes` aligned bytes, in_huge_pages(asked).
@@ -38,7 +37,7 @@ void ask_for_pages(std::byte* begin, size_t asked, size_t bytes) {
   if (asked >= huge) return;
   // The last huge page is filled now, and what was not asked for goes back.
   fill_huge_pages(begin + huge - kHugePage, kHugePage);
-  discard(begin + asked, begin + huge);
+  discard_pages(begin + asked, begin + huge);
 }
 }  // namespace
 
@@ -193,7 +192,7 @@ void unmap_block(void* memory, size_t bytes) {
     list.erase(chunk);
     return;
   }
-  discard(p, p + bytes);
+  discard_pages(p, p + bytes);
 }
 
 void trim_blocks() {
@@ -202,7 +201,7 @@ void trim_blocks() {
     if (std::exchange(chunk.trimmed, chunk.used) == chunk.used) continue;
     const auto used = reinterpret_cast<uintptr_t>(chunk.begin + chunk.used);
     const size_t rest = round_up(used, kHugePage) - used;
-    discard(chunk.begin + chunk.used, chunk.begin + std::min(chunk.used + rest, chunk.bytes));
+    discard_pages(chunk.begin + chunk.used, chunk.begin + std::min(chunk.used + rest, chunk.bytes));
     if (chunk.used > chunk.small)
       join_pages_later(chunk.begin + chunk.small, (chunk.used - chunk.small) / kHugePage * kHugePage);
   }

@@ -8,6 +8,9 @@ namespace smelt {
 /// the system's huge pages, if it has them, which take fewer page faults.
 void* allocate_large(size_t bytes);
 
+/// The whole pages of private memory between two addresses go back to the system; they read as zeros then.
+void discard_pages(std::byte* begin, std::byte* end);
+
 /// True for blocks that are large enough for map_zeroed(). False for all where reads past the end are watched.
 bool is_worth_mapping(size_t bytes);
 

@@ -79,6 +79,7 @@ Result<Model> load_model(const std::string& path, const LoadOptions& options) {
     return Model::load_bytes(std::as_bytes(std::span(*text)), text, "standard input", "", options);
   };
   auto model = load();
+  trim_heap();
   if (model.ok())
     for (const std::string& text : model->warnings()) complain(Cat(path, ": warning: ", text));
   return model;

@@ -12,8 +12,13 @@
 
 #include "base/checked.h"
 #include "base/huge_pages.h"
+#include "base/large_memory.h"
 
 namespace smelt::cli {
+
+namespace {
+std::byte* huge_begin = nullptr;  ///< of the heap's huge pages, the first of which is filled; nullptr: there is none
+}  // namespace
 
 void grow_heap_by_huge_pages([[maybe_unused]] size_t small, [[maybe_unused]] size_t huge) {
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
@@ -33,10 +38,22 @@ void grow_heap_by_huge_pages([[maybe_unused]] size_t small, [[maybe_unused]] siz
     // The first one, which is certain to be used, says if more are worth asking for.
     const size_t first = small > kPage ? 0 : kHugePage;
     fill_huge_pages(reinterpret_cast<void*>(begin), first);
+    if (first > 0) huge_begin = reinterpret_cast<std::byte*>(begin);
     ask_for_huge_pages(reinterpret_cast<void*>(begin + first), huge - first);
   }
   std::free(block);
   ::mallopt(M_MMAP_THRESHOLD, kLeastMapped);
+#endif
+}
+
+void trim_heap() {
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33) && !defined(__SANITIZE_ADDRESS__)
+  constexpr size_t kLeast = size_t{256} << 10;
+  std::byte* const begin = std::exchange(huge_begin, nullptr);
+  if (!begin) return;
+  const std::byte* const top = static_cast<std::byte*>(::sbrk(0)) - ::mallinfo2().keepcost;
+  const size_t kept = kLeast + (top > begin ? 3 * static_cast<size_t>(top - begin) : 0);
+  if (kept < kHugePage) discard_pages(begin + kept, begin + kHugePage);
 #endif
 }
 

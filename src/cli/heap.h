@@ -10,4 +10,8 @@ namespace smelt::cli {
 /// library is not glibc.
 void grow_heap_by_huge_pages(size_t small, size_t huge);
 
+/// Gives back what is left of the first huge page beyond three times what the model just read takes: its plan takes no
+/// more, and a model of few nodes needs a small part of the page.
+void trim_heap();
+
 }  // namespace smelt::cli
