@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes function_order.tar.xz: the functions of a command in the order in which runs first call them, one mangled name
-a line, for the linker's --symbol-ordering-file. Code that runs together lies together then, in few pages.
+"""Writes function_order.tar.xz: an order of the functions of a command, one mangled name a line, for the linker's
+--symbol-ordering-file. Code that the same models run lies together then, in few pages.
 
     python3 cmake/function_order.py [--append] build/release/bin/smelt MODEL...
 
---append: the archive's order stays; functions that it does not name come behind the one that is called before them.
 Each model runs once with one thread under ptrace, with a breakpoint at the begin of every function, on Linux for
-x86-64. Those of the first models come first: small networks, whose code takes more memory than their weights.
+x86-64. Functions that the archive names and no model calls come last.
+--append: the archive's order stays; functions that it does not name come behind the one that is called before them.
 """
 
 import ctypes
@@ -16,6 +16,7 @@ import pathlib
 import subprocess
 import sys
 import tarfile
+from typing import NamedTuple
 
 TRACEME, GETREGS, SETREGS, CONT = 0, 12, 13, 7
 RIP = 16  # index of the program counter in user_regs_struct
@@ -28,14 +29,17 @@ libc.ptrace.restype = ctypes.c_long
 
 
 def functions_of(command):
-    """Names by address relative to the command's begin; the symbols of code are t, T, w and W."""
-    listed = subprocess.run(["nm", command], capture_output=True, text=True, check=True).stdout
-    found = {}
+    """(names, bytes), both by address relative to the command's begin; the symbols of code are t, T, w and W."""
+    listed = subprocess.run(["nm", "-S", command], capture_output=True, text=True, check=True).stdout
+    names, sizes = {}, {}
     for line in listed.splitlines():
         words = line.split()
-        if len(words) == 3 and words[1] in "tTwW":
-            found.setdefault(int(words[0], 16), []).append(words[2])
-    return found
+        if len(words) in (3, 4) and words[-2] in "tTwW":
+            address = int(words[0], 16)
+            names.setdefault(address, []).append(words[-1])
+            if len(words) == 4:
+                sizes[address] = int(words[1], 16)
+    return names, sizes
 
 
 def begin_of(pid, command):
@@ -98,6 +102,58 @@ def merged(names, calls):
     return [name for known, new in behind.items() for name in [known, *new] if name]
 
 
+class Cluster(NamedTuple):
+    """Functions that lie together."""
+
+    models: int  # bit i: model i calls one of them
+    size: int  # bytes
+    functions: list  # addresses, in their order
+
+    def waste(self, other):
+        """How many bytes more models would map that call some of both, each counted once a model."""
+        both = (self.models | other.models).bit_count()
+        return self.size * (both - self.models.bit_count()) + other.size * (both - other.models.bit_count())
+
+    def joined(self, other):
+        """Both; what more models call comes first."""
+        first, second = sorted((self, other), key=lambda c: -c.models.bit_count())
+        return Cluster(self.models | other.models, self.size + other.size, first.functions + second.functions)
+
+
+def clustered(calls, sizes):
+    """The functions of all lists of calls, one list a model, in an order that maps few bytes besides those called. The
+    two clusters that waste least together become one, from those of the same models on until there is one."""
+    models = {}
+    for i, called_once in enumerate(calls):
+        for address in called_once:
+            models[address] = models.get(address, 0) | 1 << i
+    groups = {}
+    for address, bits in models.items():
+        groups.setdefault(bits, []).append(address)
+    clusters = {i: Cluster(bits, sum(sizes.get(a, 1) for a in at), at) for i, (bits, at) in enumerate(groups.items())}
+    best = {}  # by cluster: (waste, the other one)
+
+    def look_for_best(i):
+        best[i] = min((clusters[i].waste(c), j) for j, c in clusters.items() if j != i)
+
+    for i in clusters if len(clusters) > 1 else ():
+        look_for_best(i)
+    while len(clusters) > 1:
+        i = min(best, key=lambda k: (best[k][0], k))
+        j, new = best[i][1], max(clusters) + 1
+        cluster = clusters.pop(i).joined(clusters.pop(j))
+        del best[i], best[j]
+        clusters[new] = cluster
+        for k in list(best):
+            if best[k][1] in (i, j):
+                look_for_best(k)
+            else:
+                best[k] = min(best[k], (cluster.waste(clusters[k]), new))
+        if best:
+            look_for_best(new)
+    return [address for cluster in clusters.values() for address in cluster.functions]
+
+
 def main():
     arguments = sys.argv[1:]
     append = arguments[:1] == ["--append"]
@@ -107,15 +163,19 @@ def main():
         sys.exit(__doc__)
     archive_path = pathlib.Path(__file__).with_suffix(".tar.xz")
     command = str(pathlib.Path(arguments[0]).resolve())
-    functions, names, order = functions_of(command), [], []
-    if append:
-        with tarfile.open(archive_path) as archive:
-            names = archive.extractfile("function_order.txt").read().decode().split()
-        there = {name for found in functions.values() for name in found}
-        names = [name for name in names if name in there]
-    for model in arguments[1:]:
-        order += called(command, functions, ["bench", model, "--json", "--threads", "1", "--runs", "1"])
-    text = "".join(f"{name}\n" for name in merged(names, [name for at in order for name in functions[at]])).encode()
+    functions, sizes = functions_of(command)
+    with tarfile.open(archive_path) as archive:
+        names = archive.extractfile("function_order.txt").read().decode().split()
+    there = {name for found in functions.values() for name in found}
+    names = [name for name in names if name in there]
+    calls = [
+        called(command, functions, ["bench", model, "--json", "--threads", "1", "--runs", "1"])
+        for model in arguments[1:]
+    ]
+    order = [address for one in calls for address in one] if append else clustered(calls, sizes)
+    found = [name for address in order for name in functions[address]]
+    lines = merged(names, found) if append else list(dict.fromkeys(found + names))
+    text = "".join(f"{name}\n" for name in lines).encode()
     entry = tarfile.TarInfo("function_order.txt")
     entry.size = len(text)
     with tarfile.open(archive_path, "w:xz", preset=9) as archive:
