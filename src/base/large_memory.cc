@@ -97,11 +97,12 @@ struct Chunk {
   size_t filled = small;        ///< huge pages were asked for up to here
   size_t used = 0, blocks = 0;  ///< blocks: of those handed out, how many are not freed yet
   size_t trimmed = 0;           ///< `used` when trim_blocks() last looked
+  bool ends_small = false;      ///< the last bytes before `filled` stay in small pages
 };
 struct Chunks {
   std::mutex mutex;
   std::vector<Chunk> list;  ///< blocks come from the last one
-  size_t expected = 0;      ///< bytes, of expect_blocks()
+  size_t expected = 0;      ///< bytes, of expect_blocks(), less those handed out since
 };
 Chunks& chunks() {
   static Chunks& c = *new Chunks;  // outlives every model
@@ -155,11 +156,19 @@ void* map_block(size_t bytes) {
   }
   Chunk& chunk = list.back();
   std::byte* const p = take(chunk, bytes);
-  // The huge pages that this block is the first to reach come now; meanwhile others may take blocks.
+  // The huge pages that this block is the first to reach come now; meanwhile others may take blocks. The last one of
+  // those expected stays in small pages if it would be filled in small part.
   std::byte* const fresh = chunk.begin + chunk.filled;
   size_t pages = 0;
   while (chunk.filled + pages < chunk.used && chunk.filled + pages + kHugePage <= chunk.bytes) pages += kHugePage;
   chunk.filled += pages;
+  size_t& expected = chunks().expected;
+  const bool was_expected = expected > 0;
+  expected -= std::min(expected, bytes);
+  if (pages > 0) {
+    chunk.ends_small = was_expected && chunk.used + kHugePage - chunk.filled + expected < kSmallPages;
+    if (chunk.ends_small) pages -= kHugePage;
+  }
   lock.unlock();
   fill_huge_pages(fresh, pages);
   return p;
@@ -172,7 +181,8 @@ void* map_begun_block(size_t bytes) {
   std::vector<Chunk>& list = chunks().list;
   if (list.empty()) return nullptr;
   Chunk& chunk = list.back();
-  const bool has_rest = chunk.filled > chunk.small && chunk.used + bytes <= chunk.filled && chunk.trimmed != chunk.used;
+  const bool has_rest = chunk.filled > chunk.small && !chunk.ends_small && chunk.used + bytes <= chunk.filled &&
+                        chunk.trimmed != chunk.used;
   return has_rest ? take(chunk, bytes) : nullptr;
 }
 
