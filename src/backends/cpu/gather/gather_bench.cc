@@ -19,6 +19,15 @@ SMELT_BENCH_CASES(gather) {
              Op::kScatterND,
              make_attrs<ScatterAttrs>(),
              {f32({16, 16, 33}), tuples, f32({16, 4, 33})}});
+  cases.add({"gather_nd/elements", Op::kGatherND, make_attrs<GatherAttrs>(), {f32({16, 16, 33}), tuples}});
+  const Shape updates{5000, 64};
+  ScatterAttrs sum;
+  sum.axis = 0;
+  sum.reduction = ScatterAttrs::Reduce::kAdd;
+  cases.add({"scatter_elements/sum",
+             Op::kScatterElements,
+             make_attrs<ScatterAttrs>(sum),
+             {f32({1000, 64}), random_tensor(DType::kI64, updates, 0, 999, 2), f32(updates)}});
   const Tensor rows = random_tensor(DType::kI32, {128, 1}, 0, 511, 2);
   cases.add(
       {"scatter_new/rows", Op::kScatterNew, make_attrs<NoAttrs>(), {rows, f32({128, 256}), i64({512, 256})}, {2}});

@@ -1,19 +1,19 @@
-// Slices of updates written to, or added at, the positions that tuples of dynamic indices name.
+// Slices of updates written to, or added at, the positions that tuples of dynamic indices name; elements of updates
+// likewise, along one dimension.
 #include <cstring>
 #include <type_traits>
-#include <vector>
 
 #include "backends/cpu/copy/prepared_copy.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/number_type.h"
+#include "backends/cpu/core/vector_ops.h"
+#include "backends/cpu/gather/indexed_runs.h"
+#include "ops/common/index.h"
 #include "ops/gather/gather.h"
 #include "ops/shape/rules.h"
 
 namespace smelt {
 namespace {
-
-/// Combines n elements of updates with those of y.
-using CombineRun = void (*)(void* y, const void* updates, int64_t n);
 
 template <class T>
 void add_run(void* to, const void* from, int64_t n) {
@@ -27,109 +27,149 @@ void add_run(void* to, const void* from, int64_t n) {
   }
 }
 
-template <size_t kUnit>
-void replace_run(void* y, const void* updates, int64_t n) {
-  if (n == 1)
-    std::memcpy(y, updates, kUnit);
-  else
-    std::memcpy(y, updates, static_cast<size_t>(n) * kUnit);
-}
-
-CombineRun choose_run(DType t, bool add) {
+CombineRun adding_run(DType t) {
   CombineRun found = nullptr;
-  if (add) {
-    if (t != DType::kBool) by_number(t, [&](auto v) { found = add_run<decltype(v)>; });
-    return found;
-  }
-  switch (whole_bytes(t)) {
-    case 1:
-      return replace_run<1>;
-    case 2:
-      return replace_run<2>;
-    case 4:
-      return replace_run<4>;
-    case 8:
-      return replace_run<8>;
-    case 16:
-      return replace_run<16>;
-    default:
-      return nullptr;
-  }
+  if (t != DType::kBool) by_number(t, [&](auto v) { found = add_run<decltype(v)>; });
+  return found;
 }
 
-/// `kX`: the input that y begins as; -1: zeros.
-template <class Index, int kX, int kIndices, int kUpdates>
+/// Combines runs of updates with those of y.
+struct Combine {
+  [[gnu::cold]] Combine(DType t, bool add, Isa isa)
+      : unit(whole_bytes(t)),
+        run(add ? adding_run(t) : replacing_run(unit)),
+        add_f32(add && t == DType::kF32 ? vector_ops(isa).add : nullptr) {}
+  void operator()(std::byte* y, const std::byte* updates, int64_t n) const {
+    if (add_f32)
+      add_f32(reinterpret_cast<const float*>(updates), n, reinterpret_cast<float*>(y));
+    else
+      run(y, updates, n);
+  }
+
+  int64_t unit;    ///< bytes of an element
+  CombineRun run;  ///< null: elements that can't be combined so
+  void (*add_f32)(const float*, int64_t, float*);
+};
+
+/// What scatters begin with: x in y's place.
+void begin_as(const Tensor& x, Tensor& y) {
+  if (x.raw() != y.raw()) std::memcpy(y.raw(), x.raw(), y.bytes());
+}
+
+/// Inputs of operators that scatter; x: what y begins as, -1: zeros.
+struct ScatterInputs {
+  int x, indices, updates;
+};
+
 class ScatterTuples final : public Kernel {
  public:
-  ScatterTuples(CombineRun combine, const Shape& y, const Shape& indices, int64_t unit)
-      : combine_(combine), tuple_(indices.back()), unit_(unit) {
-    for (int i = 0; i + 1 < indices.rank(); ++i) tuples_ *= indices[i];
-    const Shape strides = y.strides();
-    for (int k = 0; k < tuple_; ++k) {
-      extents_.push_back(y[k]);
-      strides_.push_back(strides[k]);
-    }
-    for (auto d = static_cast<int>(tuple_); d < y.rank(); ++d) run_ *= y[d];
-  }
-  int64_t updates() const { return tuples_ * run_; }
+  ScatterTuples(const Combine& combine, const Shape& y, const Shape& indices, const ScatterInputs& inputs)
+      : combine_(combine),
+        inputs_(inputs),
+        tuples_(product(indices, 0, indices.rank() - 1)),
+        offsets_(y, 0, indices.back()) {}
+  int64_t updates() const { return tuples_ * offsets_.run(); }
   Status run(KernelContext& ctx) const override {
     Tensor& target = ctx.output(0);
+    if (inputs_.x < 0)
+      std::memset(target.raw(), 0, target.bytes());
+    else
+      begin_as(ctx.input(inputs_.x), target);
     auto* y = target.data<std::byte>();
-    if constexpr (kX < 0)
-      std::memset(y, 0, target.bytes());
-    else if (const auto* x = ctx.input(kX).template data<std::byte>(); x != y)
-      std::memcpy(y, x, target.bytes());
-    const auto* index = ctx.input(kIndices).template data<Index>();
-    const auto* updates = ctx.input(kUpdates).template data<std::byte>();
-    for (int64_t t = 0; t < tuples_; ++t, updates += run_ * unit_) {
-      int64_t to = 0;
-      for (size_t k = 0; k < extents_.size(); ++k) {
-        int64_t i = *index++;
-        if (i < 0 || i >= extents_[k]) {
-          SMELT_ASSIGN(i, index_of(i, extents_[k], kX >= 0));
-        }
-        to += i * strides_[k];
-      }
-      combine_(y + to * unit_, updates, run_);
+    const Indices indices(ctx.input(inputs_.indices));
+    int64_t at = 0;
+    const auto* updates = ctx.input(inputs_.updates).data<std::byte>();
+    for (int64_t t = 0; t < tuples_; ++t, updates += offsets_.run() * combine_.unit) {
+      SMELT_ASSIGN(const int64_t to, offsets_.next(indices, at, inputs_.x >= 0));
+      combine_(y + to * combine_.unit, updates, offsets_.run());
     }
     return Ok();
   }
 
  private:
-  CombineRun combine_;
-  int64_t tuples_ = 1, tuple_, run_ = 1, unit_;
-  std::vector<int64_t> extents_, strides_;  ///< of the indexed dimensions, strides in elements
+  Combine combine_;
+  ScatterInputs inputs_;
+  int64_t tuples_;
+  TupleOffsets offsets_;
 };
 
-template <int kX, int kIndices, int kUpdates>
-[[gnu::cold]] std::unique_ptr<Kernel> make_scatter(const KernelSpec& spec, bool add) {
-  const ValueType& y = spec.outputs[0];
-  const Shape& indices = spec.inputs[kIndices].shape;
-  const CombineRun combine = choose_run(y.dtype, add);
-  if (!combine || spec.inputs[kUpdates].dtype != y.dtype)
-    return spec.refuse("elements that this kernel does not combine");
-  if (indices.rank() < 1 || indices.back() > y.shape.rank() || y.shape.elements() == 0)
+/// Indices along one dimension, [outer, indexed, inner]; those that follow each other and are equal, as indices of
+/// whole rows are, name a run.
+class ScatterElements final : public Kernel {
+ public:
+  ScatterElements(const Combine& combine, const Shape& x, const Shape& indices, int axis)
+      : combine_(combine), x_(axis_view(x, axis)), indexed_(indices[axis]) {}
+  Status run(KernelContext& ctx) const override {
+    begin_as(ctx.input(0), ctx.output(0));
+    auto* y = ctx.output(0).data<std::byte>();
+    const Indices indices(ctx.input(1));
+    int64_t at = 0;
+    const auto* updates = ctx.input(2).data<std::byte>();
+    for (int64_t o = 0; o < x_.outer; ++o, y += x_.extent * x_.inner * combine_.unit)
+      for (int64_t i = 0; i < indexed_; ++i, at += x_.inner, updates += x_.inner * combine_.unit)
+        SMELT_TRY(scatter_row(indices, at, updates, y));
+    return Ok();
+  }
+
+ private:
+  /// A row of indices from indices[at] on.
+  Status scatter_row(const Indices& indices, int64_t at, const std::byte* updates, std::byte* y) const {
+    for (int64_t first = 0, end; first < x_.inner; first = end) {
+      int64_t i = indices[at + first];
+      for (end = first + 1; end < x_.inner && indices[at + end] == i;) ++end;
+      if (i < 0 || i >= x_.extent) {
+        SMELT_ASSIGN(i, index_of(i, x_.extent));
+      }
+      combine_(y + (i * x_.inner + first) * combine_.unit, updates + first * combine_.unit, end - first);
+    }
+    return Ok();
+  }
+
+  Combine combine_;
+  AxisView x_;
+  int64_t indexed_;
+};
+
+[[gnu::cold]] std::unique_ptr<Kernel> make_scatter(const KernelSpec& spec, const ScatterInputs& inputs, bool add) {
+  const ValueType &y = spec.outputs[0], &updates = spec.inputs[static_cast<size_t>(inputs.updates)],
+                  &indices = spec.inputs[static_cast<size_t>(inputs.indices)];
+  const Combine combine(y.dtype, add, spec.isa);
+  if (!combine.run || updates.dtype != y.dtype) return spec.refuse("elements that this kernel does not combine");
+  if (indices.shape.rank() < 1 || indices.shape.back() > y.shape.rank() || y.shape.elements() == 0)
     return spec.refuse("nothing to scatter into, or indices that do not fit it");
-  const auto make = [&]<class Index>(Index) -> std::unique_ptr<Kernel> {
-    auto kernel =
-        std::make_unique<ScatterTuples<Index, kX, kIndices, kUpdates>>(combine, y.shape, indices, whole_bytes(y.dtype));
-    if (kernel->updates() != spec.inputs[kUpdates].shape.elements())
-      return spec.refuse("not as many updates as the indices ask for");
-    return kernel;
-  };
-  return spec.inputs[kIndices].dtype == DType::kI32 ? make(int32_t{}) : make(int64_t{});
+  auto kernel = std::make_unique<ScatterTuples>(combine, y.shape, indices.shape, inputs);
+  if (kernel->updates() != updates.shape.elements()) return spec.refuse("not as many updates as the indices ask for");
+  return kernel;
+}
+
+/// True for what Combine does.
+bool adds_or_replaces(const ScatterAttrs& a) {
+  return a.include_self && (a.reduction == ScatterAttrs::Reduce::kAdd || a.reduction == ScatterAttrs::Reduce::kNone);
 }
 
 }  // namespace
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_scatter_nd(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ScatterAttrs>();
-  const bool add = attrs.reduction == ScatterAttrs::Reduce::kAdd;
-  if ((!add && attrs.reduction != ScatterAttrs::Reduce::kNone) || !attrs.include_self)
-    return spec.refuse("a reduction other than a sum");
-  return make_scatter<0, 1, 2>(spec, add);
+  if (!adds_or_replaces(attrs)) return spec.refuse("a reduction other than a sum");
+  return make_scatter(spec, {0, 1, 2}, attrs.reduction == ScatterAttrs::Reduce::kAdd);
 }
 
-std::unique_ptr<Kernel> make_scatter_new(const KernelSpec& spec) { return make_scatter<-1, 0, 1>(spec, true); }
+[[gnu::cold]] std::unique_ptr<Kernel> make_scatter_elements(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ScatterAttrs>();
+  const Shape &x = spec.inputs[0].shape, &indices = spec.inputs[1].shape;
+  const DType type = spec.outputs[0].dtype;
+  if (!adds_or_replaces(attrs)) return spec.refuse("a reduction other than a sum");
+  const Combine combine(type, attrs.reduction == ScatterAttrs::Reduce::kAdd, spec.isa);
+  if (!combine.run || spec.inputs[2].dtype != type) return spec.refuse("elements that this kernel does not combine");
+  const auto axis = axis_of(attrs.axis, x.rank());
+  Shape whole = x;
+  if (axis.ok() && indices.rank() == x.rank()) whole[*axis] = indices[*axis];
+  if (!axis.ok() || x.elements() == 0 || indices != whole || spec.inputs[2].shape != indices)
+    return spec.refuse("indices for a part of the value, or other updates");
+  return std::make_unique<ScatterElements>(combine, x, indices, *axis);
+}
+
+std::unique_ptr<Kernel> make_scatter_new(const KernelSpec& spec) { return make_scatter(spec, {-1, 0, 1}, true); }
 
 }  // namespace smelt

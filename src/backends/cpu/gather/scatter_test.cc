@@ -17,12 +17,12 @@ const ScatterRow kScatters[] = {{{4, 5, 6}, {7, 3}, {7}},
                                 {{1, 6, 6, 3}, {1, 6, 2, 3, 4}, {1, 6, 2, 3}},
                                 {{3, 1, 1, 16}, {1, 1}, {1, 1, 1, 16}}};
 
-/// Indices within every dimension; negative ones count from the end.
-Tensor tuples(const ScatterRow& r, DType type, bool negative) {
+/// Indices within every dimension from `first` on; negative ones count from the end.
+Tensor tuples(const ScatterRow& r, DType type, bool negative, int first = 0) {
   Tensor t = random_tensor(DType::kI64, r.indices, 0, 1 << 20, 5);
   Tensor out(type, r.indices);
   for (int64_t i = 0; i < t.elements(); ++i) {
-    const int64_t extent = r.x[static_cast<int>(i % r.indices.back())];
+    const int64_t extent = r.x[first + static_cast<int>(i % r.indices.back())];
     const int64_t at = t.data<int64_t>()[i] % extent;
     set_int(out, i, negative && i % 3 == 0 ? at - extent : at);
   }
@@ -67,16 +67,74 @@ TEST(ScatterNew, AddsToZeros) {
     }
 }
 
+TEST(GatherNd, SlicesOfEachDimension) {
+  for (const ScatterRow& r : kScatters)
+    for (const DType index : {DType::kI32, DType::kI64})
+      for (const DType type : {DType::kF32, DType::kI8, DType::kF16, DType::kI64, DType::kBool})
+        check_on_cpu({Cat(r.x.str(), r.indices.str(), to_string(type)),
+                      Op::kGatherND,
+                      make_attrs<GatherAttrs>(),
+                      {random_tensor(type, r.x, 0, 1, 1), tuples(r, index, true)}},
+                     "gather_nd");
+}
+
+TEST(GatherNd, Batches) {
+  GatherAttrs a;
+  a.batch_dims = 2;
+  const ScatterRow r{{2, 3, 5, 4, 6}, {2, 3, 7, 2}, {}};
+  check_on_cpu({"batches", Op::kGatherND, make_attrs<GatherAttrs>(a), {f32(r.x), tuples(r, DType::kI64, true, 2)}},
+               "gather_nd");
+}
+
+AttrsPtr scatter_along(int64_t axis, ScatterAttrs::Reduce reduction = ScatterAttrs::Reduce::kNone) {
+  ScatterAttrs a;
+  a.axis = axis;
+  a.reduction = reduction;
+  return make_attrs<ScatterAttrs>(a);
+}
+
+TEST(ScatterElements, AlongEachDimension) {
+  for (const DType t : {DType::kI8, DType::kU16, DType::kF32, DType::kI64})
+    for (const DType index : {DType::kI32, DType::kI64})
+      for (const auto reduction : {ScatterAttrs::Reduce::kNone, ScatterAttrs::Reduce::kAdd})
+        for (const int64_t axis : {0, 1, 2, -1}) {
+          const Shape at = axis == 0 ? Shape{9, 5, 6} : axis == 1 ? Shape{4, 11, 6} : Shape{4, 5, 13};
+          check_on_cpu({Cat(to_string(t), ' ', to_string(index), " axis ", axis, ' ', to_string(reduction)),
+                        Op::kScatterElements,
+                        scatter_along(axis, reduction),
+                        {random_tensor(t, {4, 5, 6}, 0, 9, 1), random_tensor(index, at, -4, 3, 2),
+                         random_tensor(t, at, 0, 9, 3)}},
+                       "scatter_elements");
+        }
+}
+
+TEST(ScatterElements, RowsOfEqualIndices) {
+  Tensor rows(DType::kI64, {7, 40});
+  for (int64_t i = 0; i < rows.elements(); ++i) set_int(rows, i, i / 40 * 3 % 5);
+  for (const auto reduction : {ScatterAttrs::Reduce::kNone, ScatterAttrs::Reduce::kAdd})
+    check_on_cpu({"rows", Op::kScatterElements, scatter_along(0, reduction), {f32({5, 40}), rows, f32({7, 40})}},
+                 "scatter_elements");
+}
+
+TEST(ScatterElements, IndicesOfAPartRunElsewhere) {
+  check_on_cpu(
+      {"part", Op::kScatterElements, scatter_along(0), {f32({5, 40}), Tensor(DType::kI64, {7, 30}), f32({7, 30})}}, "");
+}
+
 TEST(ScatterNd, IndexOutOfRangeIsAnError) {
   for (const int64_t bad : {int64_t{4}, int64_t{-5}, INT64_MAX, INT64_MIN}) {
     Tensor index(DType::kI64, {1, 1});
     set_int(index, 0, bad);
-    const OpCase c{"range", Op::kScatterND, make_attrs<ScatterAttrs>(), {f32({4}), index, f32({1})}};
-    KernelRunner runner(c);
-    for (const KernelInfo& info : all_kernels())
-      if (const auto kernel = runner.make(info, best_isa())) {
-        EXPECT_FALSE(runner.run(*kernel).ok()) << bad;
-      }
+    for (const OpCase& c :
+         {OpCase{"scatter", Op::kScatterND, make_attrs<ScatterAttrs>(), {f32({4}), index, f32({1})}},
+          OpCase{"elements", Op::kScatterElements, scatter_along(0), {f32({4, 1}), index, f32({1, 1})}},
+          OpCase{"gather", Op::kGatherND, make_attrs<GatherAttrs>(), {f32({4}), index}}}) {
+      KernelRunner runner(c);
+      for (const KernelInfo& info : all_kernels())
+        if (const auto kernel = runner.make(info, best_isa())) {
+          EXPECT_FALSE(runner.run(*kernel).ok()) << c.label << bad;
+        }
+    }
   }
 }
 
