@@ -65,4 +65,9 @@ struct RoiAttrs : Attrs {
   SMELT_FIELDS(max, legacy, half_pixel, height, width, sampling_ratio, scale, crop_and_resize, nearest, extrapolation)
 };
 
+/// Samples of RoiAlign along one side of a bin of `bin` pixels; without a ratio a box turned inside out has none, as in
+/// ONNX Runtime. A box far larger than the image reads mostly outside of it: `size`, of the image, bounds the samples,
+/// so that no box stalls a kernel.
+int64_t roi_samples(int64_t ratio, float bin, int64_t size);
+
 }  // namespace smelt

@@ -42,14 +42,6 @@ std::array<float, 4> align_sample(const Plane& p, float y, float x) {
   return p.weighted(std::max(y, 0.0f), std::max(x, 0.0f));
 }
 
-/// Samples along one side of a bin; without a ratio a box turned inside out has none, as in ONNX Runtime. A box far
-/// larger than the image reads mostly outside of it: `size` bounds the samples, so that no box stalls the kernel.
-int64_t samples_of(int64_t ratio, float bin, int64_t size) {
-  if (ratio > 0) return ratio;
-  if (!(bin > 0)) return 0;
-  return static_cast<int64_t>(std::min(std::ceil(bin), static_cast<float>(16 * size + 16)));
-}
-
 void roi_align(const RoiAttrs& a, const Plane& p, const float* roi, float* out) {
   const float offset = a.half_pixel ? 0.5f : 0.0f, scale = static_cast<float>(a.scale);
   const float x0 = roi[0] * scale - offset, y0 = roi[1] * scale - offset;
@@ -59,7 +51,7 @@ void roi_align(const RoiAttrs& a, const Plane& p, const float* roi, float* out) 
     height = std::max(height, 1.0f);
   }
   const float bin_h = height / static_cast<float>(a.height), bin_w = width / static_cast<float>(a.width);
-  const int64_t ny = samples_of(a.sampling_ratio, bin_h, p.height), nx = samples_of(a.sampling_ratio, bin_w, p.width);
+  const int64_t ny = roi_samples(a.sampling_ratio, bin_h, p.height), nx = roi_samples(a.sampling_ratio, bin_w, p.width);
   for (int64_t i = 0; i < a.height; ++i)
     for (int64_t j = 0; j < a.width; ++j) {
       float sum = 0, best = -std::numeric_limits<float>::infinity();
@@ -129,6 +121,12 @@ Status check_rois(const RoiAttrs& a, const Shape& x, const Shape& rois) {
 }
 
 }  // namespace
+
+int64_t roi_samples(int64_t ratio, float bin, int64_t size) {
+  if (ratio > 0) return ratio;
+  if (!(bin > 0)) return 0;
+  return static_cast<int64_t>(std::min(std::ceil(bin), static_cast<float>(16 * size + 16)));
+}
 
 Status infer_RoiPool(InferContext& ctx) {
   const auto& a = ctx.attrs<RoiAttrs>();

@@ -53,6 +53,14 @@ SMELT_BENCH_CASES(pool) {
              Op::kMaxUnpool,
              make_attrs<MaxUnpoolAttrs>(unpool),
              {f32(pooled), random_tensor(DType::kF32, pooled, 0, 3.99, 2)}});
+  RoiAttrs align;
+  align.height = align.width = 7;
+  align.sampling_ratio = 2;
+  align.scale = 1.0 / 16;
+  cases.add({"roi_align/boxes",
+             Op::kRoiPool,
+             make_attrs<RoiAttrs>(align),
+             {f32({1, 256, 20, 20}), random_tensor(DType::kF32, {100, 4}, 0, 320, 2), Tensor(DType::kI64, {100})}});
 }
 
 }  // namespace smelt::bench
