@@ -127,17 +127,18 @@ class GridSampleF32 final : public Kernel {
         taps_(SMELT_FOR_LEVEL(spec.isa, point_taps)),
         sample_(SMELT_FOR_LEVEL(spec.isa, sample_points)) {}
   Status run(KernelContext& ctx) const override {
-    const float *x = ctx.input(0).data<float>(), *grid = ctx.input(1).data<float>();
+    const float* x = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
     const int64_t pixels = plane_.height * plane_.width;
     const int64_t parts = ceil_div(points_, SampledPoints::kMost);
     const int64_t grain = std::max<int64_t>(1, 8192 / (SampledPoints::kMost * std::max<int64_t>(channels_, 1)));
     ctx.threads().parallel_for(batch_ * parts, grain, [&](int64_t begin, int64_t end) {
       SampledPoints points;
+      float rounded[2 * SampledPoints::kMost];
       for (int64_t part = begin; part < end; ++part) {
         const int64_t n = part / parts, first = part % parts * SampledPoints::kMost;
         const int64_t count = std::min(SampledPoints::kMost, points_ - first);
-        taps_(plane_, grid + 2 * (n * points_ + first), count, points);
+        taps_(plane_, coordinates(ctx.input(1), 2 * (n * points_ + first), 2 * count, rounded), count, points);
         for (int64_t c = n * channels_; c < (n + 1) * channels_; ++c)
           sample_(x + c * pixels, points, count, y + c * points_ + first);
       }
@@ -146,6 +147,14 @@ class GridSampleF32 final : public Kernel {
   }
 
  private:
+  /// `count` coordinates from `first` on, those of float64 written to `rounded`.
+  static const float* coordinates(const Tensor& grid, int64_t first, int64_t count, float* rounded) {
+    if (grid.dtype() == DType::kF32) return grid.data<float>() + first;
+    std::transform(grid.data<double>() + first, grid.data<double>() + first + count, rounded,
+                   [](double v) { return static_cast<float>(v); });
+    return rounded;
+  }
+
   SampledPlane plane_;
   int64_t batch_, channels_, points_;
   void (*taps_)(const SampledPlane&, const float*, int64_t, SampledPoints&);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "base/cat.h"
@@ -37,6 +38,14 @@ TEST(GridSampleF32, PaddingAndCorners) {
           check_on_cpu(c, "grid_sample_f32", {2e-5, 2e-5});
         }
     }
+}
+
+TEST(GridSampleF32, CoordinatesInFloat64) {
+  OpCase c = sample_case({2, 3, 20, 31}, 3, 150, {});
+  Tensor wide(DType::kF64, c.inputs[1].shape());
+  std::copy_n(c.inputs[1].data<float>(), wide.elements(), wide.data<double>());
+  c.inputs[1] = wide;
+  check_on_cpu(c, "grid_sample_f32", {2e-5, 2e-5});
 }
 
 TEST(GridSampleF32, OtherModesRunElsewhere) {
