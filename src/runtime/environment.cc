@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <unordered_set>
 
@@ -271,24 +272,51 @@ class NodeRun final : public RunContext {
     RunInfer infer(*env_.module, graph_, *node_, in_, types);
     SMELT_TRY(info_.infer(infer));
     if (through_float_) SMELT_TRY(dequantize_inputs());
+    if (is_shared_view(types)) {
+      set_output(0, Datum(in_[0].tensor.reshaped(types[0].shape)));
+      return limit_;
+    }
     if (!(info_.flags & (kDynamic | kContainer | kControl))) {
       SMELT_TRY(allocate_outputs(types));
       if (nothing_to_compute(*node_, [&](size_t i) { return out_[i].tensor.elements() == 0; }))
         return quantize_outputs();
     }
     SMELT_ASSIGN(const bool done, run_fast(infer.types(), types));
-    if (!done) SMELT_TRY(info_.reference(*this));
+    if (!done) {
+      clear_outputs();
+      SMELT_TRY(info_.reference(*this));
+    }
     SMELT_TRY(limit_);
     return quantize_outputs();
   }
 
  private:
-  Result<Tensor> make(DType dtype, const Shape& shape) {
+  Result<Tensor> make(DType dtype, const Shape& shape, bool zero = true) {
     SMELT_ASSIGN(const int64_t n, shape.checked_elements());
     if (n > (int64_t{1} << 40)) return LimitReached("a tensor of shape ", shape.str(), " is too large");
     SMELT_TRY(env_.control.charge(Tensor::byte_size(dtype, n)));
     if (dtype == DType::kString) SMELT_TRY(env_.control.check_text(in_, n));
-    return Tensor::allocate(dtype, shape);
+    return Tensor::allocate(dtype, shape, zero);
+  }
+
+  /// True if the output is the storage of an input that ends with this run and that nobody else holds: neither a
+  /// variable nor the caller.
+  bool is_shared_view(const std::vector<ValueType>& types) const {
+    constexpr long kHeldHere = 2;  // by the graph's value, and by in_
+    if (!(info_.flags & kView) || env_.tap || !in_[0].is_tensor()) return false;
+    const Tensor& x = in_[0].tensor;
+    const auto& results = graph_.outputs;
+    return x.owner() && x.owner().use_count() <= kHeldHere && x.dtype() != DType::kString && !x.quant() &&
+           !output_quant(0) && types[0].dtype == x.dtype() && types[0].ranked && types[0].shape.is_static() &&
+           types[0].shape.elements() == x.elements() &&
+           std::find(results.begin(), results.end(), node_->outputs[0]) == results.end();
+  }
+
+  /// Reference kernels find their outputs zeroed.
+  void clear_outputs() {
+    for (Datum& d : out_)
+      if (d.is_tensor() && d.tensor.dtype() != DType::kString && d.tensor.bytes() > 0)
+        std::memset(d.tensor.raw(), 0, d.tensor.bytes());
   }
 
   /// Only plain tensors: what passes through float32 is the reference kernel's business.
@@ -327,7 +355,7 @@ class NodeRun final : public RunContext {
         dtype = DType::kF32;
         quant = nullptr;
       }
-      SMELT_ASSIGN(Tensor t, make(dtype, types[i].shape));
+      SMELT_ASSIGN(Tensor t, make(dtype, types[i].shape, false));
       if (quant) t.set_quant(quant);
       out_[i] = std::move(t);
     }

@@ -260,6 +260,37 @@ TEST_P(SessionTest, HostAndDeviceStepsShareValues) {
   }
 }
 
+/// p = positions where x is not 0, f = p in one row, m = -f: all of sizes that depend on data.
+TEST_P(SessionTest, ViewsOfValuesWhoseShapesDependOnData) {
+  auto module = std::make_shared<Module>();
+  module->name = "views";
+  module->graphs.emplace_back();
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{1, 4}));
+  const ValueId p = b.op(Op::kNonZero, make_attrs<NonZeroAttrs>(), {x}).value();
+  const ValueId f = b.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {p, b.i64({1, -1})}).value();
+  const ValueId m = b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kNeg), {f}).value();
+  b.graph().outputs = {p, m};
+  SessionOptions options;
+  options.backend = GetParam();
+  auto session = Session::create(ModelAccess::make(std::move(module)), options);
+  ASSERT_TRUE(session.ok());
+  for (int64_t positive : {3, 0, 4, 2}) {
+    Tensor in(DType::kF32, Shape{1, 4});
+    std::fill_n(in.data<float>(), positive, 1.0f);
+    auto out = session->run(std::vector<Datum>{in});
+    ASSERT_TRUE(out.ok()) << out.error().message();
+    const Tensor &at = (*out)[0].tensor, &negated = (*out)[1].tensor;
+    ASSERT_EQ(at.shape(), (Shape{2, positive}));
+    ASSERT_EQ(negated.shape(), (Shape{1, 2 * positive}));
+    for (int64_t i = 0; i < positive; ++i) {
+      EXPECT_EQ(at.data<int64_t>()[positive + i], i);
+      EXPECT_EQ(negated.data<int64_t>()[positive + i], -i);
+    }
+  }
+}
+
 TEST_P(SessionTest, WrongInputsAreNamed) {
   SessionOptions options;
   options.backend = GetParam();
