@@ -37,7 +37,8 @@ bool fold_node(Graph& graph, const Node& node, const Evaluate& evaluate);
 /// the shapes of what follows.
 void fold_shape_arithmetic(Module& module, Graph& graph, const Evaluate& evaluate,
                            const std::vector<ValueId>& constants = {});
-/// Removes Casts to the type that a value has and Expands to its shape; their readers read the value itself.
+/// Removes Casts to the type that a value has, Expands to its shape and Concats of it alone; their readers read the
+/// value itself.
 void remove_identities(Graph& graph);
 /// Moves a Gather of dequantized constant integers, embeddings for example, before the DequantizeLinear of one scale:
 /// only the integers that are read become real numbers.

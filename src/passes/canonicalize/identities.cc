@@ -9,12 +9,14 @@ namespace {
 
 /// True if a node gives its first input as it is.
 bool is_identity(const Graph& graph, const Node& n) {
-  if ((n.op != Op::kCast && n.op != Op::kExpand) || n.inputs[0] == kNoValue || n.outputs[0] == kNoValue) return false;
+  const bool joins_one = n.op == Op::kConcat && n.inputs.size() == 1;
+  if ((n.op != Op::kCast && n.op != Op::kExpand && !joins_one) || n.inputs[0] == kNoValue || n.outputs[0] == kNoValue)
+    return false;
   const ValueType &x = graph.value(n.inputs[0]).type, &y = graph.value(n.outputs[0]).type;
   if (x.kind != ValueType::Kind::kTensor || y.kind != x.kind || x.dtype == DType::kInvalid || x.dtype != y.dtype ||
       x.quant || y.quant)
     return false;
-  return n.op == Op::kCast || (x.is_static() && y.is_static() && x.shape == y.shape);
+  return n.op != Op::kExpand || (x.is_static() && y.is_static() && x.shape == y.shape);
 }
 
 }  // namespace

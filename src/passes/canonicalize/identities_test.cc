@@ -24,6 +24,18 @@ TEST(RemoveIdentities, CastsAndExpandsThatChangeNothing) {
               {"Unary", "Binary"});
 }
 
+TEST(RemoveIdentities, ConcatenationsOfOneValue) {
+  check_fused({2, 1, 4},
+              [](Forms& f, ValueId x) {
+                const auto join = [&](std::vector<ValueId> parts) {
+                  return f.op(Op::kConcat, make_attrs<AxisAttrs>(int64_t{1}), std::move(parts));
+                };
+                const ValueId one = join({x});
+                return f.unary(Unary::kTanh, join({one, one}));
+              },
+              {"Concat", "Unary"});
+}
+
 TEST(RemoveIdentities, OthersStay) {
   check_fused({2, 1, 4},
               [](Forms& f, ValueId x) {
