@@ -22,6 +22,7 @@ Status optimise(Module& module, const Evaluate& evaluate) {
     if (builds_op("Transpose")) {
       merge_transposes(graph);
       channels_last(graph);
+      if (builds_op("LayerNorm")) recompose_normalizations(graph);
     }
   }
   return Ok();

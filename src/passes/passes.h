@@ -53,6 +53,8 @@ void merge_transposes(Graph& graph);
 /// or all of truth values; products with int8 weights of what TFLite's formula rounds at run time; norms of rows,
 /// slopes of what is negative.
 void recompose(Graph& graph);
+/// Of these, layer and RMS normalization alone: for what channels_last() made a normalization of the last dimension.
+void recompose_normalizations(Graph& graph);
 /// For writers: makes products of [B, H, ...] of products of [B * H, ...] between Reshapes. Runs gain nothing by it.
 void join_batched_products(Graph& graph);
 /// For a target whose delegate is XNNPACK: products with int8 or 4-bit weights quantize their rows themselves at run

@@ -357,6 +357,21 @@ void join_batched_products(Graph& graph) {
   if (changed) remove_dead_nodes(graph);
 }
 
+void recompose_normalizations(Graph& graph) {
+  Pattern in(graph);
+  bool changed = false;
+  for (size_t k = 0; k < graph.nodes.size(); ++k) {
+    const Node& n = graph.nodes[k];
+    if (n.op != Op::kBinary || n.outputs[0] == kNoValue || !in.is_f32(n.outputs[0])) continue;
+    auto made = normalization(in, n);
+    if (!made) made = scaled_normalization(in, n);
+    if (!made) continue;
+    in.replace(k, std::move(*made));
+    changed = true;
+  }
+  if (changed) remove_dead_nodes(graph);
+}
+
 void recompose(Graph& graph) {
   Pattern in(graph);
   for (size_t k = 0; k < graph.nodes.size(); ++k) {

@@ -71,6 +71,22 @@ TEST(Recompose, LayerNormalization) {
               {"Reduce", "Binary", "Binary", "Reduce", "Binary", "Unary", "Binary"});
 }
 
+TEST(Recompose, LayerNormalizationOfChannels) {
+  check_fused({1, 3, 6, 5},
+              [](Forms& f, ValueId x) {
+                ConvAttrs conv;
+                conv.layout = Layout::kChannelsFirst;
+                const auto mix = [&](ValueId in, int64_t channels) {
+                  return f.op(Op::kConv, make_attrs<ConvAttrs>(conv), {in, f.weights({8, channels, 1, 1})});
+                };
+                const ValueId y = mix(x, 3), centred = f.binary(Binary::kSub, y, f.mean(y, 1));
+                const ValueId variance = f.mean(f.mul(centred, centred), 1);
+                const ValueId z = f.binary(Binary::kDiv, centred, f.unary(Unary::kSqrt, f.add(variance, 1e-5)));
+                return mix(f.unary(Unary::kTanh, f.mul(z, f.weights({1, 8, 1, 1}))), 8);
+              },
+              {"Conv", "LayerNorm", "Unary", "Conv"});
+}
+
 /// x * factor + (bias - m * factor), or x * factor + -m * factor without a bias, factor = scale / sqrt(variance(x) +
 /// e), the scale absent without a shape; m is the mean of x, or of x + `more`. `split`: square and root are two nodes
 /// each.
