@@ -1,6 +1,7 @@
-// The few largest or smallest of lines of float32, kept in order as a line goes by.
+// The largest or smallest of lines of float32: few are kept in order as a line goes by, many as a heap.
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <limits>
 
 #include "backends/cpu/core/kernel.h"
@@ -24,15 +25,21 @@ class TopKF32 final : public Kernel {
  public:
   TopKF32(const Around& around, int64_t extent, int64_t k, bool largest, DType index_type)
       : around_(around), extent_(extent), k_(k), flip_(largest ? 0 : -1), index_type_(index_type) {}
+  size_t scratch_bytes() const override { return k_ > kMost ? static_cast<size_t>(k_) * sizeof(int64_t) : 0; }
   Status run(KernelContext& ctx) const override {
+    int64_t few[kMost], *best = few;
+    if (k_ > kMost) best = static_cast<int64_t*>(ctx.scratch(scratch_bytes()));
+    if (!best) return LimitReached("no memory for the ", k_, " largest");
     const float* x = ctx.input(0).data<float>();
     float* values = ctx.wants(0) ? ctx.output(0).data<float>() : nullptr;
     void* indices = ctx.wants(1) ? ctx.output(1).raw() : nullptr;
     for (int64_t o = 0; o < around_.outer; ++o)
       for (int64_t i = 0; i < around_.inner; ++i) {
         const float* line = x + o * extent_ * around_.inner + i;
-        int64_t best[kMost];
-        select(line, best);
+        if (k_ > kMost)
+          select_many(line, best);
+        else
+          select(line, best);
         for (int64_t j = 0; j < k_; ++j) {
           const int64_t to = (o * k_ + j) * around_.inner + i;
           if (values) values[to] = line[best[j] * around_.inner];
@@ -64,6 +71,32 @@ class TopKF32 final : public Kernel {
     }
   }
 
+  /// As select(), by the smallest of those found so far.
+  void select_many(const float* line, int64_t* best) const {
+    // Above, the key; below, the place, such that the first of equal elements is the largest.
+    constexpr uint32_t kPlaces = 0xffffffff;
+    const auto entry = [&](int64_t i) {
+      const auto key = static_cast<int64_t>(order_key(line[i * around_.inner]) ^ flip_);
+      return static_cast<int64_t>(static_cast<uint64_t>(key) << 32 | (kPlaces - static_cast<uint64_t>(i)));
+    };
+    for (int64_t i = 0; i < k_; ++i) best[i] = entry(i);
+    const auto place = [](int64_t e) { return static_cast<int64_t>(kPlaces - (static_cast<uint64_t>(e) & kPlaces)); };
+    std::make_heap(best, best + k_, std::greater<>());
+    float least = line[place(best[0]) * around_.inner];
+    for (int64_t i = k_; i < extent_; ++i) {
+      const float x = line[i * around_.inner];
+      if (flip_ == 0 ? x <= least : x >= least) continue;
+      const int64_t found = entry(i);
+      if (found < best[0]) continue;
+      std::pop_heap(best, best + k_, std::greater<>());
+      best[k_ - 1] = found;
+      std::push_heap(best, best + k_, std::greater<>());
+      least = line[place(best[0]) * around_.inner];
+    }
+    std::sort_heap(best, best + k_, std::greater<>());
+    for (int64_t i = 0; i < k_; ++i) best[i] = place(best[i]);
+  }
+
   Around around_;
   int64_t extent_, k_;
   int32_t flip_;
@@ -81,7 +114,8 @@ class TopKF32 final : public Kernel {
   if (spec.constant(1)->elements() < 1 || (wants_values && spec.outputs[0].quant)) return nullptr;
   const auto axis = axis_of(a.axis, x.shape.rank());
   const int64_t k = get_int(*spec.constant(1), 0);
-  if (!axis.ok() || k < 1 || k > kMost || k > x.shape[*axis]) return nullptr;
+  if (!axis.ok() || k < 1 || k > x.shape[*axis] || x.shape[*axis] > std::numeric_limits<int32_t>::max()) return nullptr;
+  if (k > kMost && k > x.shape[*axis] / 8) return spec.refuse("a large part of a line, which is sorted whole");
   Shape want = x.shape;
   want[*axis] = k;
   const DType index_type = wants_indices ? spec.outputs[1].dtype : DType::kI64;

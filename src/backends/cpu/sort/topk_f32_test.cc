@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/cat.h"
@@ -30,6 +32,23 @@ TEST(TopKF32, OrderTiesAndNan) {
                       false},
                      "topk_f32", {0, 0});
       }
+}
+
+TEST(TopKF32, ManyOfALine) {
+  Tensor x = random_tensor(DType::kF32, {2, 900}, -40, 40, 1);
+  for (int64_t i = 0; i < x.elements(); ++i) x.data<float>()[i] = std::round(x.data<float>()[i]);
+  for (const int64_t nans : {0, 1, 200}) {
+    std::fill_n(x.data<float>() + 300, nans, std::numeric_limits<float>::quiet_NaN());
+    for (const bool largest : {true, false})
+      for (const int64_t k : {33, 100}) {
+        TopKAttrs a;
+        a.largest = largest;
+        const std::string label = Cat("k ", k, " NaN ", nans, largest ? " largest" : " smallest");
+        check_on_cpu({label, Op::kTopK, make_attrs<TopKAttrs>(a), {x, i64({k})}, {1}, {ValueType{}, ValueType{}}},
+                     "topk_f32", {0, 0});
+      }
+  }
+  check_on_cpu({"most", Op::kTopK, make_attrs<TopKAttrs>(), {x, i64({400})}, {1}, {ValueType{}, ValueType{}}}, "");
 }
 
 }  // namespace
