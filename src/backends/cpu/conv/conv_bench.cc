@@ -173,15 +173,16 @@ OpCase overlapping_case(int64_t c_out) {
           {1, 2}};
 }
 
-/// A convolution 3x3x3 of 8 slices.
-OpCase volume_case() {
+/// A convolution 3x3x3 of 8 slices, of all channels or one filter a channel.
+OpCase volume_case(bool depthwise) {
   ConvAttrs a;
   a.pads = {1, 1, 1, 1, 1, 1};
   a.layout = Layout::kChannelsLast;
-  return {"r3d_56",
+  a.groups = depthwise ? 64 : 1;
+  return {depthwise ? "x3d_56" : "r3d_56",
           Op::kConv,
           make_attrs<ConvAttrs>(a),
-          {f32({1, 8, 56, 56, 64}), random_tensor(DType::kF32, {64, 64, 3, 3, 3}, -1, 1, 2), f32({64})},
+          {f32({1, 8, 56, 56, 64}), random_tensor(DType::kF32, {64, 64 / a.groups, 3, 3, 3}, -1, 1, 2), f32({64})},
           {1, 2}};
 }
 
@@ -208,7 +209,8 @@ SMELT_BENCH_CASES(conv) {
     cases.add(integer_case(s, Layout::kChannelsLast, DType::kI8), s.operations());
   cases.add(integer_case(kFewFilters, Layout::kChannelsLast, DType::kI8), kFewFilters.operations());
   cases.add(integer_case(kManyChannels, Layout::kChannelsLast, DType::kI8), kManyChannels.operations());
-  cases.add(volume_case(), 2.0 * 8 * 56 * 56 * 64 * 64 * 27);
+  for (const bool depthwise : {false, true})
+    cases.add(volume_case(depthwise), 2.0 * 8 * 56 * 56 * 64 * (depthwise ? 1 : 64) * 27);
   cases.add(per_image_case(kDense), kDense.operations());
   cases.add(integer_case(kDense, Layout::kChannelsLast, DType::kI16), kDense.operations());
   for (const DType dtype : {DType::kF32, DType::kI8, DType::kI16, DType::kF16})

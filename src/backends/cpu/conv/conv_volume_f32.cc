@@ -10,6 +10,7 @@
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/inner_context.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/vector_ops.h"
 #include "ops/conv/conv_shape.h"
 
 namespace smelt {
@@ -53,6 +54,16 @@ struct ImageConv {
   std::unique_ptr<Kernel> kernel;
 };
 
+/// Convolves an image of the slices of conv.reach to a slice of the output.
+[[gnu::cold]] Status convolve(KernelContext& ctx, const ConvShape& g, const ImageConv& conv, const float* image,
+                              float* to, void* scratch) {
+  std::array<Datum, 3> inputs;
+  inputs[0] = Tensor::view(DType::kF32, {1, g.in[1], g.in[2], g.all_in() * conv.reach.count()}, image, nullptr);
+  Tensor out = Tensor::view(DType::kF32, {1, g.out[1], g.out[2], g.all_out()}, to, nullptr);
+  InnerContext inner(ctx, inputs, out, scratch);
+  return conv.kernel->run(inner);
+}
+
 class ConvVolumeF32 final : public Kernel {
  public:
   ConvVolumeF32(const ConvShape& g, const KernelSpec& spec, std::vector<ImageConv> convs, std::vector<size_t> of_slice)
@@ -91,12 +102,8 @@ class ConvVolumeF32 final : public Kernel {
         });
         image = joined;
       }
-      std::array<Datum, 3> inputs;
-      inputs[0] = Tensor::view(DType::kF32, {1, g_.in[1], g_.in[2], g_.all_in() * conv.reach.count()}, image, nullptr);
       float* to = y + at * g_.out[1] * g_.out[2] * g_.all_out();
-      Tensor out = Tensor::view(DType::kF32, {1, g_.out[1], g_.out[2], g_.all_out()}, to, nullptr);
-      InnerContext inner(ctx, inputs, out, scratch + image_bytes_);
-      SMELT_TRY(conv.kernel->run(inner));
+      SMELT_TRY(convolve(ctx, g_, conv, image, to, scratch + image_bytes_));
       if (epilogue) epilogue(to, g_.out[1] * g_.out[2], g_.all_out(), g_.all_out());
     }
     return Ok();
@@ -118,6 +125,53 @@ class ConvVolumeF32 final : public Kernel {
   std::vector<ImageConv> convs_;
   std::vector<size_t> of_slice_;  ///< which of convs_ gives an output slice
   size_t image_bytes_ = 0, inner_bytes_ = 0;
+};
+
+/// One filter a channel: sums of convolutions of single slices.
+class DepthwiseVolumeF32 final : public Kernel {
+ public:
+  /// convs: of each slice of a window as the first one that lies inside the volume, then of each as another one.
+  DepthwiseVolumeF32(const ConvShape& g, const KernelSpec& spec, std::vector<ImageConv> convs)
+      : g_(g), act_(spec.attrs<ConvAttrs>().act), ops_(vector_ops(spec.isa)), convs_(std::move(convs)) {
+    for (const ImageConv& c : convs_) inner_bytes_ = std::max(inner_bytes_, c.kernel->scratch_bytes());
+  }
+  bool take_epilogue(const EpilogueF32& epilogue) override { return clamps(act_) && epilogue_.take(epilogue); }
+  size_t scratch_bytes() const override { return static_cast<size_t>(padded_bytes(plane_out() * 4)) + inner_bytes_; }
+  [[gnu::cold]] Status run(KernelContext& ctx) const override {
+    auto* scratch = static_cast<char*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for the slices of a convolution");
+    auto* product = reinterpret_cast<float*>(scratch + inner_bytes_);
+    const EpilogueRun epilogue(epilogue_, ctx);
+    const Bounds bounds = activation_bounds(act_);
+    const auto* x = ctx.input(0).data<float>();
+    auto* y = ctx.output(0).data<float>();
+    for (int64_t at = 0; at < g_.batch * g_.out[0]; ++at, y += plane_out()) {
+      const int64_t z = at % g_.out[0];
+      const Reach reach = reach_of(g_, z);
+      const int64_t start = at / g_.out[0] * g_.in[0] + z * g_.stride[0] - g_.pad[0];
+      for (int64_t k = reach.first; k < reach.last; ++k) {
+        const ImageConv& conv = convs_[static_cast<size_t>(k == reach.first ? k : g_.kernel[0] + k)];
+        const float* image = x + (start + k) * g_.in[1] * g_.in[2] * g_.all_in();
+        SMELT_TRY(convolve(ctx, g_, conv, image, k == reach.first ? y : product, scratch));
+        if (k == reach.first) continue;
+        ctx.threads().parallel_for(
+            plane_out(), 16384, [&](int64_t begin, int64_t end) { ops_.add(product + begin, end - begin, y + begin); });
+      }
+      ops_.scale_clamp(y, plane_out(), 1, bounds.lo, bounds.hi);
+      apply_activation(act_, y, 1, plane_out(), 0);
+      if (epilogue) epilogue(y, g_.out[1] * g_.out[2], g_.all_out(), g_.all_out());
+    }
+    return Ok();
+  }
+
+ private:
+  int64_t plane_out() const { return g_.out[1] * g_.out[2] * g_.all_out(); }
+  ConvShape g_;
+  Activation act_;
+  EpilogueF32 epilogue_;
+  const VectorOps& ops_;
+  std::vector<ImageConv> convs_;
+  size_t inner_bytes_ = 0;
 };
 
 /// Which slices each output slice's convolution reads: those inside the volume where most output slices have the same,
@@ -147,8 +201,11 @@ Packed sliced_filter(const KernelSpec& spec, const ConvShape& g, const Reach& re
   });
 }
 
-std::optional<ImageConv> image_conv(const KernelSpec& spec, const ConvShape& g, const Reach& reach) {
+/// A convolution of the image of the slices of `reach`, by a kernel whose name begins with `name`.
+[[gnu::cold]] std::optional<ImageConv> image_conv(const KernelSpec& spec, const ConvShape& g, const Reach& reach,
+                                                  const Activation& act, bool biased, std::string_view name) {
   ConvAttrs attrs = spec.attrs<ConvAttrs>();
+  attrs.act = act;
   attrs.strides = {g.stride[1], g.stride[2]};
   attrs.dilations = {g.dilation[1], g.dilation[2]};
   const auto end = [&](int i) {
@@ -159,20 +216,19 @@ std::optional<ImageConv> image_conv(const KernelSpec& spec, const ConvShape& g, 
   Node node = spec.node;
   node.attrs = make_attrs<ConvAttrs>(attrs);
   const int64_t channels = g.all_in() * reach.count();
-  const Shape filter{g.all_out(), channels, g.kernel[1], g.kernel[2]};
+  const Shape filter{g.all_out(), g.c_in * reach.count(), g.kernel[1], g.kernel[2]};
   ImageConv conv{.reach = reach};
   if (reach.count() < g.kernel[0]) conv.filter = sliced_filter(spec, g, reach);
   const Tensor weights = conv.filter ? Tensor::view(DType::kF32, filter, conv.filter->data<float>(), nullptr)
                                      : spec.constant(1)->reshaped(filter);
   const std::vector<ValueType> inputs{ValueType::tensor(DType::kF32, Shape{1, g.in[1], g.in[2], channels}),
-                                      ValueType::tensor(DType::kF32, filter),
-                                      spec.has(2) ? spec.inputs[2] : ValueType{}};
-  const std::vector<const Tensor*> constants{nullptr, &weights, spec.constant(2)};
+                                      ValueType::tensor(DType::kF32, filter), biased ? spec.inputs[2] : ValueType{}};
+  const std::vector<const Tensor*> constants{nullptr, &weights, biased ? spec.constant(2) : nullptr};
   const std::vector<ValueType> outputs{ValueType::tensor(DType::kF32, Shape{1, g.out[1], g.out[2], g.all_out()})};
   const KernelInfo* chosen = nullptr;
   conv.kernel =
       make_kernel({{node, inputs, constants, outputs}, spec.isa, spec.threads, spec.packs, spec.why}, &chosen);
-  if (!conv.kernel || !std::string_view(chosen->name).starts_with("conv_winograd")) return std::nullopt;
+  if (!conv.kernel || !std::string_view(chosen->name).starts_with(name)) return std::nullopt;
   return conv;
 }
 
@@ -189,13 +245,31 @@ std::optional<ImageConv> image_conv(const KernelSpec& spec, const ConvShape& g, 
   for (const Reach& reach : reaches(*g)) {
     auto at = std::find_if(convs.begin(), convs.end(), [&](const ImageConv& c) { return c.reach == reach; });
     if (at == convs.end()) {
-      auto conv = image_conv(spec, *g, reach);
+      auto conv = image_conv(spec, *g, reach, spec.attrs<ConvAttrs>().act, spec.has(2), "conv_winograd");
       if (!conv) return spec.refuse("its slices are convolved directly");
       at = convs.insert(convs.end(), std::move(*conv));
     }
     of_slice.push_back(static_cast<size_t>(at - convs.begin()));
   }
   return std::make_unique<ConvVolumeF32>(*g, spec, std::move(convs), std::move(of_slice));
+}
+
+[[gnu::cold]] std::unique_ptr<Kernel> make_depthwise_volume_f32(const KernelSpec& spec) {
+  const auto g = ConvShape::in_lines(spec);
+  if (!g || g->planar() || !g->depthwise() || g->c_out != 1 || g->dilation[0] != 1 ||
+      spec.inputs[0].shape.rank() != 5 || spec.outputs[0].shape.elements() == 0 || spec.inputs.size() > 3 ||
+      spec.attrs<ConvAttrs>().filter != FilterLayout::kOIS)
+    return nullptr;
+  for (int64_t z = 0; z < g->out[0]; ++z)
+    if (reach_of(*g, z).count() == 0) return spec.refuse("slices of padding alone");
+  std::vector<ImageConv> convs;
+  for (const bool first : {true, false})
+    for (int64_t k = 0; k < g->kernel[0]; ++k) {
+      auto conv = image_conv(spec, *g, {k, k + 1}, {}, first && spec.has(2), "depthwise_nhwc_f32");
+      if (!conv) return nullptr;
+      convs.push_back(std::move(*conv));
+    }
+  return std::make_unique<DepthwiseVolumeF32>(*g, spec, std::move(convs));
 }
 
 }  // namespace smelt

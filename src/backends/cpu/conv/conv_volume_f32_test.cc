@@ -14,14 +14,15 @@ struct VolumeRow {
   bool bias = true;
 };
 
-OpCase volume_case(const VolumeRow& r, FilterLayout filter = FilterLayout::kOIS) {
+OpCase volume_case(const VolumeRow& r, FilterLayout filter = FilterLayout::kOIS, bool depthwise = false) {
   auto a = std::make_shared<ConvAttrs>();
   a->strides = {r.stride, 1, 1};
   a->pads = {r.pad, 1, 1, r.pad, 1, 1};
   a->layout = Layout::kChannelsLast;
   a->filter = filter;
   a->act.kind = r.act;
-  const int64_t c = r.image[4];
+  a->groups = depthwise ? r.image[4] : 1;
+  const int64_t c = depthwise ? 1 : r.image[4];
   const Shape w = filter == FilterLayout::kOIS ? Shape{r.c_out, c, r.depth, 3, 3} : Shape{r.depth, 3, 3, c, r.c_out};
   OpCase made{r.image.str() + " filter " + w.str(), Op::kConv, a};
   made.inputs = {random_tensor(DType::kF32, r.image, -1, 1, 1), random_tensor(DType::kF32, w, -1, 1, 2),
@@ -50,6 +51,21 @@ TEST(ConvVolumeF32, OtherConvolutionsRunElsewhere) {
   check_on_cpu(volume_case(kVolumes[0], FilterLayout::kSIO), "conv_nhwc_f32", {1e-4, 1e-5});
   const WinogradVariable variable("0");
   check_on_cpu(volume_case(kVolumes[0]), "conv_nhwc_f32", {1e-4, 1e-5});
+}
+
+const VolumeRow kDepthwiseVolumes[] = {
+    {{1, 8, 9, 10, 20}, 20, 3, 1, 1, ActKind::kRelu},     {{2, 2, 6, 7, 16}, 16, 3, 1, 1},
+    {{1, 1, 6, 7, 17}, 17, 3, 1, 1, ActKind::kTanh},      {{1, 7, 5, 6, 13}, 13, 5, 2, 2, ActKind::kNone, false},
+    {{1, 5, 6, 6, 40}, 40, 2, 1, 0, ActKind::kSigmoid},
+};
+
+TEST(DepthwiseVolumeF32, SumsOfSlices) {
+  for (const VolumeRow& r : kDepthwiseVolumes)
+    check_on_cpu(volume_case(r, FilterLayout::kOIS, true), "depthwise_volume_f32", {1e-5, 1e-5});
+}
+
+TEST(DepthwiseVolumeF32, SlicesOfPaddingAlone) {
+  check_on_cpu(volume_case({{1, 2, 6, 6, 8}, 8, 1, 1, 1}, FilterLayout::kOIS, true), "conv_nhwc_f32", {1e-5, 1e-5});
 }
 
 }  // namespace
