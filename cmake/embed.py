@@ -14,10 +14,11 @@ style, script = (
 )
 text = pathlib.Path(page).read_bytes().replace(b"/*STYLE*/", style).replace(b"/*SCRIPT*/", script)
 packed = zlib.compress(text, 9)
-pathlib.Path(output).write_text(f"""#include "cli/page_text.h"
+pathlib.Path(output).write_text(f"""#include "base/unpacked.h"
+#include "cli/page_text.h"
 
 std::string smelt::cli::{function}() {{
   static const unsigned char packed[] = {{{",".join(map(str, packed))}}};
-  return unpacked_text(packed, {len(text)});
+  return unpacked(packed, {len(text)});
 }}
 """)

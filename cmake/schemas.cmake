@@ -14,15 +14,19 @@ foreach(schema ${SMELT_SCHEMAS})
     COMMENT "Schema ${name}")
   list(APPEND SMELT_SCHEMA_HEADERS ${header})
 endforeach()
-# Binary schemas of operators' attributes, for their names and defaults: binary/NAME_bfbs_generated.h.
-foreach(name tflite xnnpack_graph)
-  set(header ${SMELT_SCHEMA_DIR}/binary/${name}_bfbs_generated.h)
-  add_custom_command(
-    OUTPUT ${header}
-    COMMAND ${SMELT_FLATC} --cpp --scoped-enums -b --schema --bfbs-gen-embed -I ${PROJECT_SOURCE_DIR}/schemas
-      -o ${SMELT_SCHEMA_DIR}/binary ${PROJECT_SOURCE_DIR}/schemas/${name}.fbs
-    DEPENDS ${SMELT_SCHEMAS}
-    COMMENT "Binary schema ${name}")
-  list(APPEND SMELT_SCHEMA_HEADERS ${header})
-endforeach()
+# Binary schemas of operators' attributes, for their names and defaults. TFLite's is read with every model; XNNPACK's is
+# packed, since it is read where attributes are shown.
+set(SMELT_BINARY_SCHEMA ${SMELT_FLATC} -b --schema -I ${PROJECT_SOURCE_DIR}/schemas -o ${SMELT_SCHEMA_DIR}/binary)
+set(header ${SMELT_SCHEMA_DIR}/binary/tflite_bfbs_generated.h)
+add_custom_command(OUTPUT ${header} DEPENDS ${SMELT_SCHEMAS} COMMENT "Binary schema tflite"
+  COMMAND ${SMELT_BINARY_SCHEMA} --cpp --scoped-enums --bfbs-gen-embed ${PROJECT_SOURCE_DIR}/schemas/tflite.fbs)
+list(APPEND SMELT_SCHEMA_HEADERS ${header})
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+set(SMELT_PACK_SCHEMA ${PROJECT_SOURCE_DIR}/cmake/pack_schema.py)
+set(header ${SMELT_SCHEMA_DIR}/binary/xnnpack_graph_schema.h)
+add_custom_command(OUTPUT ${header} DEPENDS ${SMELT_SCHEMAS} ${SMELT_PACK_SCHEMA} COMMENT "Binary schema xnnpack_graph"
+  COMMAND ${SMELT_BINARY_SCHEMA} ${PROJECT_SOURCE_DIR}/schemas/xnnpack_graph.fbs
+  COMMAND ${Python3_EXECUTABLE} ${SMELT_PACK_SCHEMA} ${header} xnnpack_graph_schema
+    ${SMELT_SCHEMA_DIR}/binary/xnnpack_graph.bfbs)
+list(APPEND SMELT_SCHEMA_HEADERS ${header})
 add_custom_target(smelt_schemas DEPENDS ${SMELT_SCHEMA_HEADERS})

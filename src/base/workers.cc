@@ -83,33 +83,33 @@ uint32_t Workers::take(const SharedJob& job, uint32_t round, size_t part) {
   const auto parts = static_cast<int64_t>(parts_.size()), at = static_cast<int64_t>(part);
   const int64_t all = job.chunking.chunks, first = all * at / parts, count = all * (at + 1) / parts - first;
   std::atomic<uint64_t>& taken = parts_[part].taken;
-  uint32_t computed = 0;
+  uint32_t ran = 0;
   uint64_t seen = taken.load(std::memory_order_relaxed);
   while (true) {
     const auto later = static_cast<int32_t>(round_of(seen) - round);
     const uint32_t next = later == 0 ? count_of(seen) : 0;
-    if (later > 0 || next >= count) return computed;
+    if (later > 0 || next >= count) return ran;
     if (!taken.compare_exchange_weak(seen, counted(round, next + 1), std::memory_order_acq_rel)) continue;
     compute(job, first + next);
-    ++computed;
+    ++ran;
     seen = counted(round, next + 1);
   }
 }
 
 uint32_t Workers::take_from_others(const SharedJob& job, uint32_t round, size_t part) {
-  uint32_t computed = 0;
-  for (size_t i = 1; i < parts_.size(); ++i) computed += take(job, round, (part + i) % parts_.size());
-  return computed;
+  uint32_t ran = 0;
+  for (size_t i = 1; i < parts_.size(); ++i) ran += take(job, round, (part + i) % parts_.size());
+  return ran;
 }
 
-/// own: chunks that the caller of run() computed.
+/// own: chunks that the caller of run() ran.
 bool Workers::everything_done(const SharedJob& job, uint32_t round, uint32_t own) const {
-  int64_t computed = own;
+  int64_t ran = own;
   for (size_t part = 1; part < parts_.size(); ++part) {
     const uint64_t done = parts_[part].done.load(std::memory_order_acquire);
-    if (round_of(done) == round) computed += count_of(done);
+    if (round_of(done) == round) ran += count_of(done);
   }
-  return computed == job.chunking.chunks;
+  return ran == job.chunking.chunks;
 }
 
 void Workers::begin_round() {
@@ -184,15 +184,15 @@ void Workers::help(uint64_t posted_round, size_t part) {
   if (!read(posted_round, job)) return;
   const auto round = static_cast<uint32_t>(posted_round);
   std::atomic<uint64_t>& done = parts_[part].done;
-  uint32_t computed = take(job, round, part);
-  if (computed > 0) done.store(counted(round, computed), std::memory_order_release);
+  uint32_t ran = take(job, round, part);
+  if (ran > 0) done.store(counted(round, ran), std::memory_order_release);
   const std::atomic<uint64_t>& next = posted(posted_round + 1).round;
   for (int looks = 0; looks < kPatience; ++looks) {
     if (next.load(std::memory_order_relaxed) > posted_round) return;
     pause_looking(0);
   }
   if (const uint32_t more = take_from_others(job, round, part))
-    done.store(counted(round, computed + more), std::memory_order_release);
+    done.store(counted(round, ran + more), std::memory_order_release);
 }
 
 void Workers::work(size_t part) {

@@ -69,7 +69,7 @@ class Workers {
   /// Of one thread. The upper halves are the lower half of a round.
   struct Part {
     alignas(kLine) std::atomic<uint64_t> taken = 0;  ///< chunks of its share that somebody took
-    alignas(kLine) std::atomic<uint64_t> done = 0;   ///< chunks that it computed
+    alignas(kLine) std::atomic<uint64_t> done = 0;   ///< chunks that it ran
     std::thread thread;
   };
 

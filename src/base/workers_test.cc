@@ -19,7 +19,7 @@ void share(Workers& workers, int64_t chunks, F&& body) {
       {[](void* f, int64_t begin, int64_t end) { (*static_cast<Body*>(f))(begin, end); }, &body, {chunks, 1, chunks}});
 }
 
-TEST(Workers, EveryChunkIsComputedOnce) {
+TEST(Workers, EveryChunkRunsOnce) {
   for (const int threads : {1, 2, 3, 8}) {
     Workers workers(threads);
     for (int round = 0; round < 300; ++round) {
@@ -96,17 +96,17 @@ TEST(Workers, CallersTakeTurns) {
 TEST(Workers, TheFirstFailureComesToTheCallerAndNothingIsLost) {
   Workers workers(3);
   for (int round = 0; round < 50; ++round) {
-    std::atomic<int> computed = 0;
+    std::atomic<int> calls = 0;
     EXPECT_THROW(share(workers, 12,
                        [&](int64_t i, int64_t) {
-                         ++computed;
+                         ++calls;
                          if (i % 4 == 1) throw std::runtime_error("chunk");
                        }),
                  std::runtime_error);
-    EXPECT_EQ(computed, 12);
-    computed = 0;
-    share(workers, 12, [&](int64_t, int64_t) { ++computed; });
-    EXPECT_EQ(computed, 12);
+    EXPECT_EQ(calls, 12);
+    calls = 0;
+    share(workers, 12, [&](int64_t, int64_t) { ++calls; });
+    EXPECT_EQ(calls, 12);
   }
 }
 

@@ -12,7 +12,7 @@ namespace smelt {
 /// Fields of the member that the union field `field` of a table holds, in the schema's order; those that the buffer
 /// leaves out have the schema's defaults, or are missing where that has none. Enumerations are names.
 ///
-/// `schema`: the binary schema of a build's NAME_bfbs_generated.h. `table_name`: with its namespace. The table is one
+/// `schema`: a binary schema of the build (cmake/schemas.cmake). `table_name`: with its namespace. The table is one
 /// of a buffer that was verified. Empty when the union holds nothing that the schema knows.
 StatedAttributes union_attributes(const uint8_t* schema, std::string_view table_name, std::string_view field,
                                   const flatbuffers::Table& table);

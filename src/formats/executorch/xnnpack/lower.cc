@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "binary/xnnpack_graph_bfbs_generated.h"
+#include "binary/xnnpack_graph_schema.h"
 #include "formats/common/flatbuffer_attributes.h"
 #include "formats/executorch/xnnpack/datatypes.h"
 #include "ops/common/quantized_pair.h"
@@ -39,7 +39,7 @@ namespace {
 
 /// The fields of a node's own type, and its range of outputs.
 StatedAttributes stated_attributes(const fb_xnnpack::XNode& node) {
-  auto out = union_attributes(fb_xnnpack::XNNGraphBinarySchema::data(), "fb_xnnpack.XNode", "xnode_union",
+  auto out = union_attributes(xnnpack_graph_schema(), "fb_xnnpack.XNode", "xnode_union",
                               reinterpret_cast<const flatbuffers::Table&>(node));
   if (const auto* range = node.output_min_max()) {
     out.emplace_back("output_min", json_text(range->output_min()));
