@@ -110,12 +110,6 @@ void copy_file_bytes(const void* from, size_t bytes, void* to) {
   std::copy_n(begin, bytes, out);
 }
 
-bool is_mapped(const void* begin, size_t bytes) {
-  const auto* const first = static_cast<const std::byte*>(begin);
-  const std::lock_guard lock(mappings().mutex);
-  return mappings().around(first, first + bytes) != mappings().ranges.end();
-}
-
 void release_pages(const void* begin, size_t bytes) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const uintptr_t first = round_up(reinterpret_cast<uintptr_t>(begin), page);

@@ -24,9 +24,6 @@ class MappedFile {
   size_t size_;
 };
 
-/// True if [begin, begin + bytes) lies in a mapped file. Thread-safe.
-bool is_mapped(const void* begin, size_t bytes);
-
 /// Gives back the memory of whole pages of mapped files within [begin, begin + bytes), for bytes that are seldom read
 /// again: a later read brings them back from the file. Does nothing for other memory. Thread-safe.
 void release_pages(const void* begin, size_t bytes);

@@ -26,9 +26,6 @@ TEST(MappedFile, ReleasedPagesAreReadAgain) {
   auto file = MappedFile::open(path);
   ASSERT_TRUE(file.ok());
   const auto bytes = (*file)->bytes();
-  EXPECT_TRUE(is_mapped(bytes.data() + 5, bytes.size() - 5));
-  EXPECT_FALSE(is_mapped(bytes.data(), bytes.size() + 1));
-  EXPECT_FALSE(is_mapped(&path, sizeof(path)));
   EXPECT_EQ(std::count(bytes.begin(), bytes.end(), std::byte{0}), kBytes - 5);
   const int64_t before = resident_pages();
   release_pages(bytes.data(), static_cast<size_t>(kBytes) + 1'000'000);  // beyond the file: nothing happens

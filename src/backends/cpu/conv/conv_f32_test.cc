@@ -4,7 +4,6 @@
 #include "ops/conv/conv.h"
 
 #include "tests/support/cpu_check.h"
-#include "tests/support/mapped_tensor.h"
 
 namespace smelt {
 namespace {
@@ -83,16 +82,6 @@ OpCase conv_case(const ConvRow& r, Layout layout, FilterLayout filter) {
 TEST(ConvF32, ChannelsLast) {
   for (const ConvRow& r : kRows)
     check_on_cpu(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_nhwc_f32", kLongSums);
-}
-
-// One pixel times filters that stay in the model's file.
-TEST(ConvF32, FiltersInAFile) {
-  for (const ConvRow& r : {ConvRow{1, 368, 1, 1, 109, 1, 1, 1, 1, 0, 1, ActKind::kRelu6},
-                           ConvRow{1, 1072, 1, 1, 64, 1, 1, 1, 1, 0, 1, ActKind::kTanh, false}}) {
-    OpCase c = conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI);
-    c.inputs[1] = in_mapped_file(c.inputs[1]);
-    check_on_cpu(c, "conv_nhwc_f32", kLongSums);
-  }
 }
 
 // Products by halves: an odd number of panels, several images, rows that meet in the same lines of a cache, few rows of

@@ -169,8 +169,7 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
         act_(spec.attrs<ConvAttrs>().act),
         threads_(std::max(spec.threads, 1)) {
     const ConvShape& g = g_;
-    unpacked_ = unpacked_filter_f32(shape, gemm, spec);
-    if (!unpacked_) packed_ = packed_filter_f32(shape, gemm, spec);
+    packed_ = packed_filter_f32(shape, gemm, spec);
     // Blocks of whole tiles: patches that fit the level-2 cache.
     block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.k() * gemm.mr));
     if (g.pointwise()) block_ = std::max<int64_t>(block_, pointwise_block() / gemm.mr + 1);
@@ -222,11 +221,6 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
   Status run(KernelContext& ctx) const override {
     const EpilogueRun epilogue(epilogue_, ctx);
     Run run{ctx.input(0).data<float>(), ctx.output(0).data<float>(), epilogue ? &epilogue : nullptr};
-    if (unpacked_) {
-      unpacked_.run(ctx.threads(), run.x, ctx.input(1).data<float>(), ctx.has(2) ? ctx.input(2).data<float>() : nullptr,
-                    act_, run.y, run.epilogue);
-      return Ok();
-    }
     float* scratch = nullptr;
     if (const size_t bytes = scratch_bytes()) {
       scratch = static_cast<float*>(ctx.scratch(bytes));
@@ -461,7 +455,6 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
   bool by_panels_ = false;
   bool image_in_words_ = false;  ///< before they are multiplied; else a part at a time, where words are no floats
   int64_t pixel_ = 1;            ///< elements of a pixel of what is multiplied, or made words
-  UnpackedBF32 unpacked_;
   Packed packed_;
   std::unique_ptr<StrassenF32> strassen_;  ///< null: products as they are defined
 };

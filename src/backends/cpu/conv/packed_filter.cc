@@ -52,25 +52,11 @@ Packed pack(const ConvShape& g, const GemmF32& gemm, const std::byte* filter, co
   return packed;
 }
 
-const Tensor* bias_of(const KernelSpec& spec) { return spec.has(2) ? spec.constant(2) : nullptr; }
-
-PackedFilterKey key_of(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec) {
-  return {{g, *spec.constant(1), bias_of(spec)}, &gemm};
-}
-
 }  // namespace
 
-UnpackedBF32 unpacked_filter_f32(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec) {
-  const bool one_pixel = g.pointwise() && g.groups == 1 && g.batch * g.in_pixels() == 1 && !gemm.to_words;
-  const bool suits = one_pixel && g.filter_o == g.c_in && g.filter_i == 1 &&
-                     UnpackedBF32::suits(spec.isa, spec.constant(1)->unaligned_bytes(), g.c_in, g.c_out);
-  if (!suits || spec.packs.has(key_of(g, gemm, spec))) return {};
-  return {spec.isa, g.c_in, g.c_out};
-}
-
 Packed packed_filter_f32(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec) {
-  const Tensor* const bias = bias_of(spec);
-  const PackedFilterKey key = key_of(g, gemm, spec);
+  const Tensor* const bias = spec.has(2) ? spec.constant(2) : nullptr;
+  const PackedFilterKey key{{g, *spec.constant(1), bias}, &gemm};
   return spec.packs.get(
       key, [&] { return pack(g, gemm, spec.constant(1)->unaligned_bytes(), bias ? bias->data<float>() : nullptr); },
       [&] { return spec.contents("conv_nhwc_f32", key.filter.numbers(), {gemm.word}); });

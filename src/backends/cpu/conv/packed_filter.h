@@ -2,7 +2,6 @@
 
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_f32.h"
-#include "backends/cpu/gemm/unpacked_b_f32.h"
 #include "ops/conv/conv_shape.h"
 
 namespace smelt {
@@ -10,8 +9,5 @@ namespace smelt {
 /// The filters (input 1) and the bias (input 2) of a float32 convolution of shape g as panels of `gemm`, a group behind
 /// the other: rows (tap, channel) with whole words a tap. Kept in spec.packs; all kernels of a convolution share them.
 Packed packed_filter_f32(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec);
-
-/// The filters of a convolution of one pixel where they need not be packed; false for others.
-UnpackedBF32 unpacked_filter_f32(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec);
 
 }  // namespace smelt

@@ -63,13 +63,6 @@ class PackCache {
     if (!entry) entry = make(pack, contents);
     return entry;
   }
-  /// True if get() has made the entry of that key.
-  template <class Key>
-  bool has(const Key& key) const {
-    const std::lock_guard lock(mutex_);
-    const auto table = tables_.find(&kKeyType<Key>);
-    return table != tables_.end() && static_cast<const TableOf<Key>&>(*table->second).entries.contains(key);
-  }
   Mode mode() const { return mode_; }
   size_t bytes() const;  ///< held by all entries
 

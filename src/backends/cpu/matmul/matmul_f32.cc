@@ -10,7 +10,6 @@
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/gemm/pack_constant.h"
 #include "backends/cpu/gemm/strassen_f32.h"
-#include "backends/cpu/gemm/unpacked_b_f32.h"
 #include "backends/cpu/matmul/matrix_key.h"
 #include "ops/matmul/matmul_shape.h"
 
@@ -49,8 +48,8 @@ class MatMulF32 final : public Kernel {
     const Tensor* c = spec.has(2) && attrs_.beta != 0 ? spec.constant(2) : nullptr;
     row_c_ = spec.has(2) && attrs_.beta != 0 && s.is_row(spec.inputs[2].shape);
     const bool folded = !spec.has(2) || attrs_.beta == 0 || (row_c_ && c);
-    if (spec.constant(1) && folded) take_constant(spec, c);
-    if (!packed_ && !unpacked_) b_workspace_ = packed_size_;
+    if (spec.constant(1) && folded) pack_constant(spec, c);
+    if (!packed_) b_workspace_ = packed_size_;
     turned_ = s.g.a.column_stride != 1 && s.k > 1;
     if (turned_ || gemm.to_words || collides()) {
       lda_ = collides() ? k_ + 16 : k_;
@@ -62,8 +61,8 @@ class MatMulF32 final : public Kernel {
       block_ = std::max(gemm.mr, gemm.words_block(k_, s.n) / gemm.mr * gemm.mr);
     add_c_ = spec.has(2) && attrs_.beta != 0 && !row_c_;
     const MatrixView& b = s.g.b;
-    row_vector_ = !packed_ && !unpacked_ && s.m == 1 && s.batches == 1 && s.k > 1 && a_workspace_ == 0 &&
-                  b.row_stride == 1 && b.column_stride == s.k && !add_c_ && (!row_c_ || attrs_.beta == 1);
+    row_vector_ = !packed_ && s.m == 1 && s.batches == 1 && s.k > 1 && a_workspace_ == 0 && b.row_stride == 1 &&
+                  b.column_stride == s.k && !add_c_ && (!row_c_ || attrs_.beta == 1);
     if (row_vector_) b_workspace_ = round_up(gemm.packed_size(k_, 1), 16);
     if (add_c_) c_loops_ = BroadcastLoops::make(s.g.output, spec.inputs[2].shape, s.g.output);
   }
@@ -85,10 +84,6 @@ class MatMulF32 final : public Kernel {
                       row_c_ ? ctx.input(2).data<float>() : nullptr};
     float* y = ctx.output(0).data<float>();
     const EpilogueRun epilogue(epilogue_, ctx);
-    if (unpacked_) {
-      unpacked_.run(ctx.threads(), in.a, in.b, in.c, attrs_.act, y);
-      return Ok();
-    }
     if (row_vector_) {
       times_vector(ctx.threads(), in, scratch, y);
       return Ok();
@@ -136,24 +131,12 @@ class MatMulF32 final : public Kernel {
     const int64_t stride = turned_ || gemm_.to_words ? k_ : s_.g.a.row_stride;
     return stride % kPage == 0 && k_ >= kPage && s_.m > kFewRows && gemm_.panels(s_.n) >= kFewPanels;
   }
-  /// True for one row of floats times columns that lie one behind the other, and at most an addend.
-  bool multiplies_columns() const {
-    const MatrixView &a = s_.g.a, &b = s_.g.b;
-    return s_.m == 1 && s_.batches == 1 && !gemm_.to_words && a.column_stride == 1 && b.row_stride == 1 &&
-           b.column_stride == s_.k && attrs_.alpha == 1 && (!row_c_ || attrs_.beta == 1);
-  }
-  /// Packs the constant b, or leaves it where it is.
-  void take_constant(const KernelSpec& spec, const Tensor* c) {
+  void pack_constant(const KernelSpec& spec, const Tensor* c) {
     const MatrixView& b = s_.g.b;
     const MatMulF32Key key{{s_, *spec.constant(1), c},
                            &gemm_,
                            std::bit_cast<uint64_t>(attrs_.alpha),
                            std::bit_cast<uint64_t>(attrs_.beta)};
-    if (multiplies_columns() && UnpackedBF32::suits(spec.isa, spec.constant(1)->unaligned_bytes(), s_.k, s_.n) &&
-        !spec.packs.has(key)) {
-      unpacked_ = UnpackedBF32(spec.isa, s_.k, s_.n);
-      return;
-    }
     packed_ = spec.packs.get(
         key,
         [&] {
@@ -277,7 +260,6 @@ class MatMulF32 final : public Kernel {
   int64_t threads_, k_, slots_ = 1, packed_size_ = 0, a_workspace_ = 0, b_workspace_ = 0, lda_ = 0;
   int64_t block_ = 0;  ///< rows of a that are made words at a time; 0: all before the product, or none
   bool turned_ = false, row_c_ = false, add_c_ = false, row_vector_ = false;
-  UnpackedBF32 unpacked_;
   BroadcastLoops c_loops_;
   Packed packed_;
 };

@@ -1,6 +1,5 @@
 #include "ops/matmul/matmul.h"
 #include "tests/support/cpu_check.h"
-#include "tests/support/mapped_tensor.h"
 
 namespace smelt {
 namespace {
@@ -64,41 +63,6 @@ void check_all(bool dynamic) {
 
 TEST(MatMulF32, ConstantB) { check_all(false); }
 TEST(MatMulF32, DynamicB) { check_all(true); }
-
-// One row times columns that stay in the model's file: parts of blocks of columns and of vectors, and an addend.
-TEST(MatMulF32, ColumnsInAFile) {
-  for (const MatMulRow& r : {MatMulRow{{1, 368}, {109, 368}, false, true, {109}, 1, 1, ActKind::kRelu},
-                             MatMulRow{{1, 1072}, {64, 1072}, false, true},
-                             MatMulRow{{80}, {500, 80}, false, true, {500}, 1, 1, ActKind::kTanh},
-                             MatMulRow{{1, 336}, {101, 336}, false, true, {101}, 2, 1}}) {
-    OpCase c = matmul_case(r, false);
-    c.inputs[1] = in_mapped_file(c.inputs[1]);
-    c.threaded = true;
-    check_on_cpu(c, "matmul_f32", kTolerance);
-  }
-}
-
-/// A caller may ask for one order of sums, and packed forms of other plans are shared.
-TEST(MatMulF32, ColumnsStayOnlyWhereNothingIsPacked) {
-  const MatMulRow row{{1, 512}, {128, 512}, false, true}, rows{{4, 512}, {128, 512}, false, true};
-  OpCase one = matmul_case(row, false), several = matmul_case(rows, false);
-  one.inputs[1] = several.inputs[1] = in_mapped_file(one.inputs[1]);
-  KernelRunner runner(one), other(several);
-  const auto info = std::ranges::find(all_kernels(), std::string("matmul_f32"), &KernelInfo::name);
-  ASSERT_NE(info, all_kernels().end());
-  PackCache packs, in_order;
-  ASSERT_TRUE(runner.make(*info, best_isa(), 1, packs));
-  EXPECT_EQ(packs.bytes(), 0);
-  ASSERT_TRUE(runner.make(*info, best_isa().with(IsaFeature::kOneOrder), 1, in_order));
-  EXPECT_GT(in_order.bytes(), 0);
-  ASSERT_TRUE(other.make(*info, best_isa(), 1, packs));
-  const auto kernel = runner.make(*info, best_isa(), 1, packs);
-  ASSERT_TRUE(kernel);
-  EXPECT_GT(kernel->scratch_bytes() + packs.bytes(), 0);
-  const auto got = runner.run(*kernel), expected = runner.reference();
-  ASSERT_TRUE(got.ok() && expected.ok());
-  expect_same((*got)[0], (*expected)[0], kTolerance);
-}
 
 /// Rows and columns that are many enough on every level; all with two threads and more, since rows are many.
 const MatMulRow kStrassenRows[] = {
