@@ -54,8 +54,8 @@ TEST(ConvVolumeF32, OtherConvolutionsRunElsewhere) {
 }
 
 const VolumeRow kDepthwiseVolumes[] = {
-    {{1, 8, 9, 10, 20}, 20, 3, 1, 1, ActKind::kRelu},     {{2, 2, 6, 7, 16}, 16, 3, 1, 1},
-    {{1, 1, 6, 7, 17}, 17, 3, 1, 1, ActKind::kTanh},      {{1, 7, 5, 6, 13}, 13, 5, 2, 2, ActKind::kNone, false},
+    {{1, 8, 9, 10, 20}, 20, 3, 1, 1, ActKind::kRelu},   {{2, 2, 6, 7, 16}, 16, 3, 1, 1},
+    {{1, 1, 6, 7, 17}, 17, 3, 1, 1, ActKind::kTanh},    {{1, 7, 5, 6, 13}, 13, 5, 2, 2, ActKind::kNone, false},
     {{1, 5, 6, 6, 40}, 40, 2, 1, 0, ActKind::kSigmoid},
 };
 

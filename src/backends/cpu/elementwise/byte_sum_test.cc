@@ -131,12 +131,9 @@ TEST(ByteSum, EveryPairByEveryRule) {
     float a, b, y;
   };
   // Ties, factors beyond 2, beyond 64 and beyond 128, small ones, and what networks have.
-  const Scales scales[] = {{0.5f, 0.25f, 1.0f},
-                           {0.0369906f, 0.0373337f, 0.0217026f},
-                           {0.31f, 0.11f, 0.1f},
-                           {1.0f, 0.9f, 0.011f},
-                           {0.0041f, 1.0f, 0.0042f},
-                           {0.003f, 0.05f, 0.7f}};
+  const Scales scales[] = {{0.5f, 0.25f, 1.0f},      {0.0369906f, 0.0373337f, 0.0217026f},
+                           {0.31f, 0.11f, 0.1f},     {1.0f, 0.9f, 0.011f},
+                           {0.0041f, 1.0f, 0.0042f}, {0.003f, 0.05f, 0.7f}};
   for (const Scales& s : scales)
     for (const Binary fn : {Binary::kAdd, Binary::kSub})
       for (const DType dtype : {DType::kI8, DType::kU8})
