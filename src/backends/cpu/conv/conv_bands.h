@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "backends/cpu/conv/line_buffer.h"
@@ -88,14 +87,8 @@ class ConvBands {
   }
   /// The padded lines of the image that output lines [y, y + lines) see.
   void fill(const LoadPixels& load, uint8_t zero, int64_t y, int64_t lines, uint8_t* to) const {
-    const int64_t line = padded_ * g_.c_in, n = lines + (g_.kernel[1] - 1) * g_.dilation[1];
-    for (int64_t i = 0; i < n; ++i, to += line) {
-      const int64_t from = y + i - g_.pad[1];
-      if (from < 0 || from >= g_.in[1])
-        std::memset(to, zero, static_cast<size_t>(line));
-      else
-        rows_.fill(load, from * g_.in[2] * g_.c_in, zero, to, 0, padded_);
-    }
+    const int64_t n = lines + (g_.kernel[1] - 1) * g_.dilation[1];
+    rows_.fill_lines(load, zero, y - g_.pad[1], n, 0, padded_, padded_ * g_.c_in, to);
   }
   template <class F>
   void products(bool x_signed, int64_t y, int64_t lines, const char* packed, const uint8_t* band, F&& done) const {

@@ -215,15 +215,9 @@ void ConvGroups::image(ThreadPool& pool, int64_t threads, const LoadPixels& load
 
 void ConvGroups::fill(const LoadPixels& load, uint8_t zero, const Area& area, uint8_t* to) const {
   const int64_t n = (area.lines - 1) * g_.stride[1] + (g_.kernel[1] - 1) * g_.dilation[1] + 1;
-  const int64_t begin = area.x * g_.stride[2], channels = g_.all_in();
+  const int64_t begin = area.x * g_.stride[2];
   const int64_t end = begin + (area.columns - 1) * g_.stride[2] + (g_.kernel[2] - 1) * g_.dilation[2] + 1;
-  for (int64_t i = 0; i < n; ++i, to += line_) {
-    const int64_t from = area.y * g_.stride[1] + i - g_.pad[1];
-    if (from < 0 || from >= g_.in[1])
-      std::memset(to + begin * channels, zero, static_cast<size_t>((end - begin) * channels));
-    else
-      rows_.fill(load, from * g_.in[2] * channels, zero, to, begin, end);
-  }
+  rows_.fill_lines(load, zero, area.y * g_.stride[1] - g_.pad[1], n, begin, end, line_, to);
 }
 
 void ConvGroups::products(const Area& area, const char* packed, const uint8_t* band, const Done& done) const {

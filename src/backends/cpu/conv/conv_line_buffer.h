@@ -22,7 +22,7 @@ inline void prefetch_row(const void* from, int64_t n) {
 
 /// A channels-last convolution of bytes whose windows are read in chunks from padded rows: a chunk is a line of a
 /// window, or one tap of a line where its taps do not lie side by side. Packed filters are of k() elements: chunks
-/// end with whole groups. Where it is the better way, the rows are those of ConvBands, or of ConvGroups.
+/// end with whole groups. Where those pay off, the rows are those of ConvBands, or of ConvGroups.
 class ConvLineBuffer {
  public:
   [[gnu::cold]] ConvLineBuffer(const ConvShape& g, const GemmI8& gemm, Isa isa)
@@ -36,7 +36,7 @@ class ConvLineBuffer {
     }
   }
 
-  /// True if this is a good way. Else nothing else may be asked for but how filters are packed.
+  /// True if this pays off for the convolution. Else nothing else may be asked for but how filters are packed.
   bool apply() const { return chunks_ > 0 || groups_.apply(); }
   /// True if the image's int8 had better have their sign bits flipped (GemmI8::flips). Those of pointwise convolutions
   /// need not be copied else.

@@ -91,6 +91,19 @@ class LineBuffer {
       std::memset(to + last * c, zero, static_cast<size_t>((end - last) * c));
     }
   }
+  /// Lines [y, y + n) of a planar image, those in the padding too, each as fill() writes it, `step` bytes apart.
+  /// Precondition: rows are of one part.
+  template <class Load>
+  void fill_lines(Load&& load, uint8_t zero, int64_t y, int64_t n, int64_t begin, int64_t end, int64_t step,
+                  uint8_t* to) const {
+    const int64_t c = g_.all_in();
+    for (const int64_t behind = y + n; y < behind; ++y, to += step) {
+      if (y < 0 || y >= g_.in[1])
+        std::memset(to + begin * c, zero, static_cast<size_t>((end - begin) * c));
+      else
+        fill(load, y * g_.in[2] * c, zero, to, begin, end);
+    }
+  }
 
  private:
   static constexpr int64_t kMost = int64_t{1} << 22;  ///< bytes of a thread's rows
