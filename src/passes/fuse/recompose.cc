@@ -341,15 +341,15 @@ std::optional<Node> softplus(const Pattern& in, const Node& n) {
   return std::nullopt;
 }
 
-}  // namespace
-
-void join_batched_products(Graph& graph) {
+/// Replaces the float32 nodes of an operator that form(in, node) makes another node of.
+template <class Form>
+void replace_each(Graph& graph, Op op, Form&& form) {
   Pattern in(graph);
   bool changed = false;
   for (size_t k = 0; k < graph.nodes.size(); ++k) {
     const Node& n = graph.nodes[k];
-    if (n.op != Op::kReshape || n.outputs[0] == kNoValue || !in.is_f32(n.outputs[0])) continue;
-    auto made = batched_product(in, n);
+    if (n.op != op || n.outputs[0] == kNoValue || !in.is_f32(n.outputs[0])) continue;
+    auto made = form(in, n);
     if (!made) continue;
     in.replace(k, std::move(*made));
     changed = true;
@@ -357,19 +357,15 @@ void join_batched_products(Graph& graph) {
   if (changed) remove_dead_nodes(graph);
 }
 
+}  // namespace
+
+void join_batched_products(Graph& graph) { replace_each(graph, Op::kReshape, batched_product); }
+
 void recompose_normalizations(Graph& graph) {
-  Pattern in(graph);
-  bool changed = false;
-  for (size_t k = 0; k < graph.nodes.size(); ++k) {
-    const Node& n = graph.nodes[k];
-    if (n.op != Op::kBinary || n.outputs[0] == kNoValue || !in.is_f32(n.outputs[0])) continue;
+  replace_each(graph, Op::kBinary, [](Pattern& in, const Node& n) {
     auto made = normalization(in, n);
-    if (!made) made = scaled_normalization(in, n);
-    if (!made) continue;
-    in.replace(k, std::move(*made));
-    changed = true;
-  }
-  if (changed) remove_dead_nodes(graph);
+    return made ? made : scaled_normalization(in, n);
+  });
 }
 
 void recompose(Graph& graph) {
