@@ -79,6 +79,19 @@ inline void check_on_cpu(const OpCase& c, const std::string& want = "", Toleranc
   for (const Isa isa : machine_isas()) expect_chosen_dry(runner, isa);
 }
 
+/// Runs every kernel of the list that applies to the case on the best level: there are some, and each must fail.
+inline void check_fails(const OpCase& c) {
+  SCOPED_TRACE(c.label);
+  KernelRunner runner(c);
+  int applied = 0;
+  for (const KernelInfo& info : all_kernels())
+    if (const auto kernel = runner.make(info, best_isa(), 1)) {
+      ++applied;
+      EXPECT_FALSE(runner.run(*kernel, 1).ok()) << info.name;
+    }
+  EXPECT_GT(applied, 0) << "no kernel applies";
+}
+
 /// Compares the kernel of that name, which needs a level that is used where it is named only, with the reference
 /// kernel, with one and three threads. Precondition: the machine has the level.
 inline void check_named(const OpCase& c, const std::string& name, Isa isa, Tolerance tolerance) {
