@@ -11,13 +11,13 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 /// Says when huge pages are worth asking for. Where memory is fragmented the system may move other pages together for
 /// each huge page that it gives, or a host may have to find it: that takes up to ten times as long as the small pages
-/// would. After such a page none are asked for until kPauses times that long has passed, and four times longer after
-/// each further one. Thread-safe.
+/// would, and the next one is likely to take as long. After such a page none are asked for until kPauses times that
+/// long has passed, in which most models load, and four times longer after each further one. Thread-safe.
 class HugePageChoice {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::microseconds kSlow{1000};  ///< filling one with zeros takes about 100 to 300
-  static constexpr int kPauses = 4, kMostPauses = 256;
+  static constexpr int kPauses = 64, kMostPauses = 1024;
 
   bool worth_asking(Clock::time_point now = Clock::now()) const { return now >= resume_.load(); }
   /// A huge page was first written at `begin`, and the write had ended at `end`.

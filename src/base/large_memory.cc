@@ -30,14 +30,11 @@ size_t in_huge_pages(size_t bytes) {
   return rounds ? round_up(bytes, kHugePage) : bytes;
 }
 
-/// Asks for the huge pages of `bytes` aligned bytes, in_huge_pages(asked).
-void ask_for_pages(std::byte* begin, size_t asked, size_t bytes) {
+/// Fills the huge pages of `bytes` aligned bytes, in_huge_pages(asked). What was not asked for goes back.
+void fill_pages(std::byte* begin, size_t asked, size_t bytes) {
   const size_t huge = bytes / kHugePage * kHugePage;
-  ask_for_huge_pages(begin, huge);
-  if (asked >= huge) return;
-  // The last huge page is filled now, and what was not asked for goes back.
-  fill_huge_pages(begin + huge - kHugePage, kHugePage);
-  discard_pages(begin + asked, begin + huge);
+  fill_huge_pages(begin, huge);
+  if (asked < huge) discard_pages(begin + asked, begin + huge);
 }
 }  // namespace
 
@@ -45,7 +42,7 @@ void* allocate_large(size_t asked) {
   void* p = nullptr;
   const size_t bytes = in_huge_pages(asked);
   if (posix_memalign(&p, bytes >= kHugePage ? kHugePage : 64, bytes) != 0) return nullptr;
-  ask_for_pages(static_cast<std::byte*>(p), asked, bytes);
+  fill_pages(static_cast<std::byte*>(p), asked, bytes);
   return p;
 }
 
@@ -71,7 +68,7 @@ void* map_zeroed(size_t asked) {
   const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE)), used = (bytes + page - 1) / page * page;
   if (p > begin) ::munmap(begin, static_cast<size_t>(p - begin));
   if (begin + whole > p + used) ::munmap(p + used, static_cast<size_t>(begin + whole - (p + used)));
-  ask_for_pages(p, asked, bytes);
+  fill_pages(p, asked, bytes);
   return p;
 }
 
