@@ -171,27 +171,19 @@ class AttentionF32 final : public Kernel {
   /// query is still to be multiplied by.
   void weigh_rows(KernelContext& ctx, int64_t b, int64_t h, int64_t i, int64_t n, int64_t keys, float* scores,
                   float* factors) const {
-    for (int64_t r = 0; r < n; ++r) {
+    const int64_t at = has_mask_ ? mask_.row(b, h, i) : 0;
+    const bool adds = has_mask_ && !bool_mask_ && mask_.strides[3] == 1;
+    for (int64_t r = 0; has_mask_ && !adds && r < n; ++r)
+      mask(ctx.input(3), at + r * mask_.strides[2], {0, keys}, scores + r * score_row_);
+    const float* const added = adds ? ctx.input(3).data<float>() + at : nullptr;
+    rows_.exponentials({scores, score_row_, n, keys, added, mask_.strides[2]}, factors);
+    // A query without any key gets zeros.
+    for (int64_t r = 0; has_mask_ && r < n; ++r) {
       float* const row = scores + r * score_row_;
-      const int64_t at = has_mask_ ? mask_.row(b, h, i + r) : 0;
-      if (has_mask_) {
-        mask(ctx.input(3), at, {0, keys}, row);
-        if (r + 1 < n) prefetch_mask(ctx.input(3), mask_.row(b, h, i + r + 1));
-      }
-      factors[r] = rows_.exponentials(row, keys);
-      // A query without any key gets zeros.
-      if (!has_mask_ || !std::isnan(*row) || !hides_all(ctx.input(3), at)) continue;
+      if (!std::isnan(*row) || !hides_all(ctx.input(3), at + r * mask_.strides[2])) continue;
       std::fill_n(row, keys, 0.0f);
       factors[r] = 0;
     }
-  }
-  /// Asks for a row of the mask, which the exponentials of the row before leave time to come.
-  void prefetch_mask(const Tensor& t, int64_t at) const {
-    constexpr int64_t kLine = 64;
-    const int64_t size = bool_mask_ ? 1 : int64_t{sizeof(float)};
-    const char* const row = reinterpret_cast<const char*>(t.raw()) + at * size;
-    if (mask_.strides[3] != 1) return;
-    for (int64_t byte = 0; byte < g_.keys * size; byte += kLine) __builtin_prefetch(row + byte);
   }
   bool hides_all(const Tensor& t, int64_t at) const {
     for (int64_t j = 0; j < g_.keys; ++j) {

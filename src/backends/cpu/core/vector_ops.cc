@@ -213,30 +213,68 @@ double reduce_sum_squares(const float* x, int64_t n) {
   return sum_of(x, n, [](auto, auto v) HWY_ATTR { return hn::Mul(v, v); });
 }
 
-/// Softmax of a row that fits kVectors registers.
+/// y = softmax(beta * (x + added)) of rows that fit kVectors registers each; rows of y lie s.step apart too.
 template <int kVectors>
-HWY_INLINE void softmax_registers(const float* x, int64_t n, float beta, float* y) {
+void softmax_registers(const ScoreRows& s, float beta, float* y) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const PartVector<D> last{d, hn::FirstN(d, static_cast<size_t>(n - (kVectors - 1) * lanes))};
-  V v[kVectors];
+  constexpr int kLast = kVectors - 1;
+  const PartVector<D> last{d, hn::FirstN(d, static_cast<size_t>(s.n - kLast * lanes))};
+  const float *x = s.x, *added = s.added;
+  for (int64_t r = 0; r < s.rows; ++r, x += s.step, y += s.step, added += added ? s.added_step : 0) {
+    V v[kVectors];
 #pragma GCC unroll 4
-  for (int i = 0; i < kVectors - 1; ++i) v[i] = hn::LoadU(d, x + i * lanes);
-  v[kVectors - 1] = last.rest_as(last.load(x + (kVectors - 1) * lanes), hn::Set(d, x[0]));
-  V best = v[0];
+    for (int i = 0; i < kLast; ++i) v[i] = hn::LoadU(d, x + i * lanes);
+    v[kLast] = last.load(x + kLast * lanes);
+    if (added) {
+      // Rows behind this one, and the next call's, mostly follow each other in memory.
+      constexpr int64_t kAhead = 512;
 #pragma GCC unroll 4
-  for (int i = 1; i < kVectors; ++i) best = hn::Max(best, v[i]);
-  best = hn::MaxOfLanes(d, best);
-  V sum = hn::Zero(d);
+      for (int i = 0; i < kVectors; ++i) __builtin_prefetch(added + kAhead + i * lanes);
 #pragma GCC unroll 4
-  for (int i = 0; i < kVectors; ++i) {
-    v[i] = exp_nonpositive(d, hn::Mul(hn::Sub(v[i], best), hn::Set(d, beta)));
-    sum = hn::Add(sum, i == kVectors - 1 ? last.rest_as(v[i], hn::Zero(d)) : v[i]);
+      for (int i = 0; i < kLast; ++i) v[i] = hn::Add(v[i], hn::LoadU(d, added + i * lanes));
+      v[kLast] = hn::Add(v[kLast], last.load(added + kLast * lanes));
+    }
+    v[kLast] = last.rest_as(v[kLast], hn::Set(d, hn::GetLane(v[0])));
+    V best = v[0];
+#pragma GCC unroll 4
+    for (int i = 1; i < kVectors; ++i) best = hn::Max(best, v[i]);
+    best = hn::MaxOfLanes(d, best);
+    V sum = hn::Zero(d);
+#pragma GCC unroll 4
+    for (int i = 0; i < kVectors; ++i) {
+      v[i] = exp_nonpositive(d, hn::Mul(hn::Sub(v[i], best), hn::Set(d, beta)));
+      sum = hn::Add(sum, i == kLast ? last.rest_as(v[i], hn::Zero(d)) : v[i]);
+    }
+    const V inverse = hn::Div(hn::Set(d, 1.0f), hn::SumOfLanes(d, sum));
+#pragma GCC unroll 4
+    for (int i = 0; i < kLast; ++i) hn::StoreU(hn::Mul(v[i], inverse), d, y + i * lanes);
+    last.store(hn::Mul(v[kLast], inverse), y + kLast * lanes);
   }
-  const V inverse = hn::Div(hn::Set(d, 1.0f), hn::SumOfLanes(d, sum));
-#pragma GCC unroll 4
-  for (int i = 0; i < kVectors - 1; ++i) hn::StoreU(hn::Mul(v[i], inverse), d, y + i * lanes);
-  last.store(hn::Mul(v[kVectors - 1], inverse), y + (kVectors - 1) * lanes);
+}
+
+/// True if rows were short enough for softmax_registers().
+bool softmax_short(const ScoreRows& s, float beta, float* y) {
+  constexpr int64_t kLanes = HWY_MAX_BYTES / 4;
+  if constexpr (kMaskedLoads) {
+    switch ((s.n + kLanes - 1) / kLanes) {
+      case 1:
+        softmax_registers<1>(s, beta, y);
+        return true;
+      case 2:
+        softmax_registers<2>(s, beta, y);
+        return true;
+      case 3:
+        softmax_registers<3>(s, beta, y);
+        return true;
+      case 4:
+        softmax_registers<4>(s, beta, y);
+        return true;
+      default:
+        return false;
+    }
+  }
+  return false;
 }
 
 void softmax_long(const float* x, int64_t n, float beta, bool logarithm, float* y) {
@@ -259,34 +297,14 @@ void softmax_long(const float* x, int64_t n, float beta, bool logarithm, float* 
 }
 
 void softmax(const float* x, int64_t rows, int64_t n, float beta, bool logarithm, float* y) {
-  const int64_t lanes = HWY_MAX_BYTES / 4;
-  const int64_t vectors = kMaskedLoads && !logarithm ? (n + lanes - 1) / lanes : 0;
-  for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
-    if constexpr (kMaskedLoads) {
-      if (vectors == 1) {
-        softmax_registers<1>(x, n, beta, y);
-        continue;
-      }
-      if (vectors == 2) {
-        softmax_registers<2>(x, n, beta, y);
-        continue;
-      }
-      if (vectors == 3 || vectors == 4) {
-        vectors == 3 ? softmax_registers<3>(x, n, beta, y) : softmax_registers<4>(x, n, beta, y);
-        continue;
-      }
-    }
-    softmax_long(x, n, beta, logarithm, y);
-  }
+  if (!logarithm && softmax_short({const_cast<float*>(x), n, rows, n, nullptr, 0}, beta, y)) return;
+  for (int64_t r = 0; r < rows; ++r) softmax_long(x + r * n, n, beta, logarithm, y + r * n);
 }
 
-float exponentials(float* x, int64_t n) {
+/// exponentials() of a row; returns its factor.
+float exponentials_long(float* x, int64_t n) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (kMaskedLoads && n <= 4 * lanes) {  // in registers
-    softmax(x, 1, n, 1, false, x);
-    return 1;
-  }
   const float most = reduce_max(x, n);
   const V largest = hn::Set(d, most);
   constexpr int64_t kStretch = 64;  // vectors whose sum stays in float32
@@ -307,6 +325,24 @@ float exponentials(float* x, int64_t n) {
   });
   for (i = rest; i < n; ++i) total += static_cast<double>(x[i]);
   return static_cast<float>(1.0 / total);
+}
+
+void exponentials(const ScoreRows& s, float* factors) {
+  if (softmax_short(s, 1, s.x)) {
+    std::fill_n(factors, s.rows, 1.0f);
+    return;
+  }
+  constexpr int64_t kLine = 64 / sizeof(float);
+  for (int64_t r = 0; r < s.rows; ++r) {
+    float* const x = s.x + r * s.step;
+    if (s.added) {
+      const float* const added = s.added + r * s.added_step;
+      add(added, s.n, x);
+      // The exponentials leave the next row time to come.
+      for (int64_t i = 0; r + 1 < s.rows && i < s.n; i += kLine) __builtin_prefetch(added + s.added_step + i);
+    }
+    factors[r] = exponentials_long(x, s.n);
+  }
 }
 
 void softmax_strided(const float* x, int64_t count, int64_t stride, int64_t n, float beta, float* y) {
