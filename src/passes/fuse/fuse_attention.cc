@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -117,6 +118,7 @@ class AttentionFuser {
         h.mask = sum->inputs[1 - i];
       }
     }
+    if (!scored) scored = windowed_scores(scores, h);
     if (!scored) scored = hidden_scores(scores, h);
     if (!scored || in_.type(scored->outputs[0]).shape.rank() != 4) return false;
     const auto& a = static_cast<const MatMulAttrs&>(*scored->attrs);
@@ -148,6 +150,43 @@ class AttentionFuser {
       return scored;
     }
     return nullptr;
+  }
+  /// The scores [B, H, S, T] that a constant mask [W, 1, S, T] is added to by way of [B / W, W, H, S, T]: W windows of
+  /// one picture have masks of their own, as in Swin transformers.
+  const Node* windowed_scores(ValueId id, Heads& h) {
+    const Node* join = in_.producer(id, Op::kReshape);
+    const Node* sum = join && in_.has_one_use(join->inputs[0]) ? in_.binary(join->inputs[0], Binary::kAdd) : nullptr;
+    for (size_t i = 0; sum && i < 2; ++i) {
+      const Tensor* mask = in_.constant(sum->inputs[1 - i]);
+      const Node* parts = in_.producer(sum->inputs[i], Op::kReshape);
+      if (!mask || !in_.is_f32(sum->inputs[1 - i]) || !parts || !in_.has_one_use(sum->inputs[i])) continue;
+      const Shape &s = in_.type(id).shape, &wide = in_.type(sum->inputs[i]).shape;
+      const Shape& m = mask->shape();
+      if (!s.is_static() || in_.type(parts->inputs[0]).shape != s || m.rank() != 5 || m[0] != 1 || m[1] < 1 ||
+          m != Shape{1, m[1], 1, s[2], s[3]} || wide != Shape{s[0] / m[1], m[1], s[1], s[2], s[3]})
+        continue;
+      const ValueId repeated = repeated_batch(mask->reshaped({m[1], 1, s[2], s[3]}), s[0] / m[1]);
+      const Node* scored = scaled_scores(parts->inputs[0], h);
+      if (!scored) scored = biased_scores(parts->inputs[0], repeated, h);
+      h.adding = in_.index_of_producer(join->inputs[0]);
+      h.mask = repeated;
+      return scored;
+    }
+    return nullptr;
+  }
+  /// A constant: `count` copies of `t` of float32 along the first dimension.
+  ValueId repeated_batch(Tensor t, int64_t count) {
+    const int64_t batch = t.shape()[0];
+    if (count > 1) {
+      Shape shape = t.shape();
+      shape[0] = batch * count;
+      Tensor all(DType::kF32, shape);
+      for (int64_t k = 0; k < count; ++k) std::memcpy(all.data<float>() + k * t.elements(), t.data<float>(), t.bytes());
+      t = std::move(all);
+    }
+    const ValueId id = in_.add_value(ValueType::tensor(DType::kF32, t.shape()));
+    graph_.value(id).constant = std::make_shared<const Tensor>(std::move(t));
+    return id;
   }
   /// Makes the sum of bias and mask the mask: in place of `adding`, or that of heads before.
   void join_masks(Heads& h) {

@@ -51,6 +51,25 @@ TEST(FuseAttention, BiasAndMask) {
       {"Binary", "Attention", "Attention"});  // the sum of both is a constant
 }
 
+// Swin's: windows of a picture have masks of their own.
+TEST(FuseAttention, MasksOfWindows) {
+  const auto windows = [](const Shape& mask, int64_t pictures, int64_t parts, bool biased) {
+    return [=](Forms& f, ValueId x) {
+      const ValueId q = heads(f, x, {0, 2, 1, 3});
+      ValueId scores = f.matmul(q, f.transpose(q, {0, 1, 3, 2}));
+      if (biased) scores = f.binary(Binary::kAdd, scores, f.weights({1, 3, 5, 5}, 3));
+      const ValueId split = f.reshape(scores, {pictures, mask[1], parts, 5, 5});
+      const ValueId masked = f.binary(Binary::kAdd, split, f.weights(mask, 9));
+      return join(f, f.matmul(f.softmax(f.reshape(masked, {-1, 3, 5, 5})), q));
+    };
+  };
+  for (const bool biased : {false, true})
+    for (const int64_t pictures : {1, 2})
+      check_fused({2 * pictures, 5, 24}, windows({1, 2, 1, 5, 5}, pictures, 3, biased), {"Attention"});
+  check_fused({2, 5, 24}, windows({1, 2, 3, 5, 5}, 1, 3, false), {"MatMul", "Softmax", "MatMul"});  // masks of heads
+  check_fused({2, 5, 24}, windows({1, 3, 1, 5, 5}, 1, 2, false), {"MatMul", "Binary", "Softmax", "MatMul"});
+}
+
 TEST(FuseAttention, PermutationsThatAreInputs) {
   check_fused(kRowsOf24,
               [&](Forms& f, ValueId x) {
