@@ -163,8 +163,8 @@ ConvShape in_words(ConvShape g, const GemmF32& gemm) {
 class ConvNhwcF32 final : public Kernel, public RowStage {
  public:
   ConvNhwcF32(const ConvShape& shape, const GemmF32& gemm, const KernelSpec& spec)
-      : g_(in_words(shape, gemm)),
-        channels_(shape.c_in),
+      : shape_(shape),
+        g_(in_words(shape, gemm)),
         gemm_(gemm),
         act_(spec.attrs<ConvAttrs>().act),
         threads_(std::max(spec.threads, 1)) {
@@ -199,7 +199,7 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
     units_ = g.batch * plane_ * (lines_.use ? g.out[0] : 1);
     by_panels_ = shares_panels();
     image_in_words_ = gemm.to_words && (by_panels_ || !segments_.empty() || (!lines_.use && !g.pointwise()));
-    pixel_ = gemm.to_words && !image_in_words_ ? g.groups * channels_ : g.all_in();
+    pixel_ = gemm.to_words && !image_in_words_ ? g.groups * shape_.c_in : g.all_in();
   }
   /// Multiplies by Strassen's algorithm from now on. False: it does not apply, or does not pay.
   bool take_strassen(StrassenSetting setting, Isa isa) {
@@ -252,11 +252,11 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
 
   RowStage* row_stage() override {
     const bool by_lines = lines_.use && segments_.empty() && g_.planar(), by_pixels = g_.pointwise() && !copies_rows_;
-    if (gemm_.to_words || g_.groups != 1 || strassen_) return nullptr;
+    if (image_in_words_ || g_.groups != 1 || strassen_) return nullptr;
     return g_.out[2] >= kRowPixels && (by_lines || by_pixels) ? this : nullptr;
   }
   Reads reads() const override { return lines_.use ? Reads::kImage : Reads::kBand; }
-  const ConvShape& shape() const override { return g_; }
+  const ConvShape& shape() const override { return shape_; }
   const EpilogueF32& row_epilogue() const override { return epilogue_; }
   int64_t row_floats() const override { return slot_floats(); }
   void rows(const ImageRows& x, int64_t first, int64_t last, const EpilogueRun* epilogue, float* scratch,
@@ -270,10 +270,16 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
       return;
     }
     const Bounds bounds = activation_bounds(act_);
-    const float* from = x.data + (first - x.first) * g_.in[2] * g_.c_in;
-    gemm_.run((last - first) * g_.out[2], g_.c_out, g_.c_in, from, g_.c_in, packed_->data<float>(), 0, panels, y,
-              g_.c_out, nullptr, bounds.lo, bounds.hi, epilogue);
-    activate(y, (last - first) * g_.out[2], {0, panels});
+    const float* from = x.data + (first - x.first) * g_.in[2] * pixel_;
+    const int64_t pixels = (last - first) * g_.out[2], most = gemm_.to_words ? block_ * tile_ : pixels;
+    for (int64_t p = 0, n = 0; p < pixels; p += n) {
+      n = std::min(most, pixels - p);
+      if (gemm_.to_words) to_words(from, p, n, scratch);
+      float* const to = y + p * g_.c_out;
+      gemm_.run(n, g_.c_out, g_.c_in, gemm_.to_words ? scratch : from, g_.c_in, packed_->data<float>(), 0, panels, to,
+                g_.c_out, nullptr, bounds.lo, bounds.hi, epilogue);
+      activate(to, n, {0, panels});
+    }
   }
 
  private:
@@ -293,11 +299,11 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
   int64_t image_floats() const { return image_in_words_ ? round_up(g_.batch * g_.in_pixels() * g_.all_in(), 16) : 0; }
   /// So many pixels of the images x, from `first` on, as words.
   void to_words(const float* x, int64_t first, int64_t pixels, float* words) const {
-    const int64_t pixel = g_.groups * channels_;
+    const int64_t pixel = g_.groups * shape_.c_in;
     x += first * pixel;
     // Channels that fill their words lie side by side.
-    if (channels_ % gemm_.word == 0) return gemm_.to_words(x, pixels * pixel, words);
-    gemm_.rows_to_words(x, pixels * g_.groups, channels_, words);
+    if (shape_.c_in % gemm_.word == 0) return gemm_.to_words(x, pixels * pixel, words);
+    gemm_.rows_to_words(x, pixels * g_.groups, shape_.c_in, words);
   }
   static constexpr int64_t kPage = 1024;  ///< floats that lie so far apart meet in the same lines of the nearest cache
   /// True if the rows of a tile would meet there where they lie in the image, and many tiles would suffer.
@@ -439,8 +445,7 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
   /// Of a part of an output line.
   int64_t first_pixel(int64_t part) const { return part / parts_ * g_.out[2] + part % parts_ * part_; }
 
-  ConvShape g_;       ///< in words
-  int64_t channels_;  ///< of one group's input
+  ConvShape shape_, g_;  ///< with channels of float32, and in words
   LineShape lines_;
   std::vector<Segment> segments_;  ///< empty: lines_, or patches
   const GemmF32& gemm_;
