@@ -95,6 +95,15 @@ TEST(ConvStrassenF32, ManyPixels) {
     check_on_cpu(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_nhwc_strassen_f32", kLongSums);
 }
 
+// Signals whose windows lie in one piece, beside each other or with gaps or overlaps.
+TEST(ConvStrassenF32, PatchesThatAreRows) {
+  if (!machine_has(Isa::kAvx2)) GTEST_SKIP() << "this machine has no AVX2";
+  for (const ConvRow& r :
+       {ConvRow{1, 128, 1, 401, 520, 1, 3, 2, 1, 0, 1, ActKind::kRelu}, ConvRow{2, 160, 1, 150, 512, 1, 2, 1, 1, 0, 1},
+        ConvRow{3, 256, 1, 270, 512, 1, 1, 3, 1, 0, 1}})
+    check_on_cpu(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_nhwc_strassen_f32", kLongSums);
+}
+
 // A softmax of their results has ties.
 TEST(ConvStrassenF32, EqualFiltersGiveEqualResults) {
   if (!machine_has(Isa::kAvx2)) GTEST_SKIP() << "this machine has no AVX2";

@@ -158,13 +158,29 @@ ConvShape in_words(ConvShape g, const GemmF32& gemm) {
   return g;
 }
 
+/// The pointwise convolution that takes the patches for pixels; nullopt: a patch does not lie in one piece, as those of
+/// one group on a line without padding do.
+std::optional<ConvShape> rows_of(const ConvShape& g) {
+  const bool line = g.planar() && g.in[1] == 1 && g.out[1] == 1 && g.kernel[1] == 1 && g.pad[1] == 0;
+  const bool dense = g.kernel[2] == 1 || g.dilation[2] == 1;
+  const bool padded = g.pad[2] != 0 || (g.out[2] - 1) * g.stride[2] + g.kernel[2] > g.in[2];
+  if (g.groups != 1 || (!g.pointwise() && (!line || !dense || padded))) return std::nullopt;
+  ConvShape rows = g;
+  rows.c_in = g.k();
+  std::copy_n(g.out, 3, rows.in);
+  for (int64_t* const ones : {rows.kernel, rows.stride, rows.dilation}) std::fill_n(ones, 3, int64_t{1});
+  return rows;
+}
+
 /// Channels-last: rows of patches times packed filters. Where words of the gemm are no floats, the images are copied
 /// first.
 class ConvNhwcF32 final : public Kernel, public RowStage {
  public:
-  ConvNhwcF32(const ConvShape& shape, const GemmF32& gemm, const KernelSpec& spec)
+  /// rows: the pointwise convolution whose pixels are the patches, as rows_of() finds it; null: the operands as they
+  /// are.
+  ConvNhwcF32(const ConvShape& shape, const GemmF32& gemm, const KernelSpec& spec, const ConvShape* rows = nullptr)
       : shape_(shape),
-        g_(in_words(shape, gemm)),
+        g_(rows ? *rows : in_words(shape, gemm)),
         gemm_(gemm),
         act_(spec.attrs<ConvAttrs>().act),
         threads_(std::max(spec.threads, 1)) {
@@ -199,7 +215,9 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
     units_ = g.batch * plane_ * (lines_.use ? g.out[0] : 1);
     by_panels_ = shares_panels();
     image_in_words_ = gemm.to_words && (by_panels_ || !segments_.empty() || (!lines_.use && !g.pointwise()));
-    pixel_ = gemm.to_words && !image_in_words_ ? g.groups * shape_.c_in : g.all_in();
+    const int64_t pixel = image_in_words_ ? g.all_in() : shape.all_in();
+    image_step_ = shape.in_pixels() * pixel;
+    pixel_ = rows ? shape.stride[2] * pixel : pixel;
   }
   /// Multiplies by Strassen's algorithm from now on. False: it does not apply, or does not pay.
   bool take_strassen(StrassenSetting setting, Isa isa) {
@@ -347,7 +365,7 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
       const int64_t plane = first / plane_;
       if (lines_.use) {
         const int64_t image = plane / g_.out[0], oz = plane % g_.out[0];
-        const float* const x = run.x + image * g_.in_pixels() * pixel_;
+        const float* const x = run.x + image * image_step_;
         float* const y = run.y + image * g_.out_pixels() * g_.all_out();
         if (!segments_.empty())
           segments({x, y, run.epilogue}, at, n, panels);
@@ -372,7 +390,7 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
     const int64_t first = tile * tile_, last = std::min(first + tiles * tile_, g_.out_pixels());
     const int64_t packed_group = gemm_.packed_size(g_.k(), g_.c_out);
     const Bounds bounds = activation_bounds(act_);
-    const float* from = run.x + image * g_.in_pixels() * pixel_;
+    const float* from = run.x + image * image_step_;
     float* to = run.y + (image * g_.out_pixels() + first) * g_.all_out();
     const float* pixels = from + first * pixel_;
     if (g_.pointwise() && gemm_.to_words && !image_in_words_) {
@@ -380,8 +398,8 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
       pixels = scratch;
     }
     if (strassen_) {
-      strassen_->run(last - first, pixels, g_.all_in(), packed_->data<float>(), panels.first, panels.last, to,
-                     g_.all_out(), bounds.lo, bounds.hi, run.epilogue, scratch);
+      strassen_->run(last - first, pixels, pixel_, packed_->data<float>(), panels.first, panels.last, to, g_.all_out(),
+                     bounds.lo, bounds.hi, run.epilogue, scratch);
       activate(to, last - first, panels);
       return;
     }
@@ -459,7 +477,8 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
   int64_t plane_ = 1, units_ = 1;  ///< lines, their parts or tiles of a plane, or of an image; of all
   bool by_panels_ = false;
   bool image_in_words_ = false;  ///< before they are multiplied; else a part at a time, where words are no floats
-  int64_t pixel_ = 1;            ///< elements of a pixel of what is multiplied, or made words
+  int64_t pixel_ = 1;            ///< elements from one pixel of what is multiplied, or made words, to the next
+  int64_t image_step_ = 1;       ///< and from image to image
   Packed packed_;
   std::unique_ptr<StrassenF32> strassen_;  ///< null: products as they are defined
 };
@@ -476,11 +495,12 @@ std::unique_ptr<Kernel> make_conv_nhwc_strassen_f32(const KernelSpec& spec) {
   const auto g = ConvShape::in_lines(spec);
   const auto setting = strassen_setting();
   if (!g || !setting.ok() || spec.outputs[0].shape.elements() == 0) return nullptr;
-  if (!g->pointwise() || g->groups != 1) return spec.refuse("pixels are no rows of a matrix product");
+  const auto rows = rows_of(*g);
+  if (!rows) return spec.refuse("patches are no rows of a matrix product");
   const GemmF32& gemm = gemm_f32(spec.isa);
   // What threads share may pay less than the whole.
   if (StrassenF32::make(*setting, gemm, spec.isa, {g->out_pixels(), g->c_out}, g->c_out, g->k())) {
-    auto kernel = std::make_unique<ConvNhwcF32>(*g, gemm, spec);
+    auto kernel = std::make_unique<ConvNhwcF32>(*g, gemm, spec, &*rows);
     if (kernel->take_strassen(*setting, spec.isa)) return kernel;
   }
   return spec.refuse("seven products in place of eight take no less time");
