@@ -17,7 +17,8 @@
 namespace smelt::cli {
 
 namespace {
-std::byte* huge_begin = nullptr;  ///< of the heap's huge pages, the first of which is filled; nullptr: there is none
+/// Of the heap's huge pages, the first of which is filled; nullptr: there is none.
+[[maybe_unused]] std::byte* huge_begin = nullptr;
 }  // namespace
 
 void grow_heap_by_huge_pages([[maybe_unused]] size_t small, [[maybe_unused]] size_t huge) {
