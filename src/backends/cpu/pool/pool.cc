@@ -15,14 +15,54 @@
 namespace smelt {
 namespace {
 
+/// True if windows of maxima lie on every element of a line: merged_line() then takes maxima of neighbours.
+bool is_dense(const PoolShape& s) {
+  const WindowDim& d = s.dims[2];
+  return s.maximum && d.stride == 1 && d.kernel > 1 && d.kernel <= 2 * d.out && d.pad_begin >= 0;
+}
+
+/// Elements of the line that merged_line() works on, padding included.
+int64_t merged_elements(const PoolShape& s) {
+  const WindowDim& d = s.dims[2];
+  return (is_dense(s) ? std::max(d.pad_begin + d.in, d.out + d.extent() - 1) : d.in) * s.channels;
+}
+
+/// Maxima of channels-last windows, those of a line of output pixels: of the lines under the windows first, then of
+/// their pixels. Where windows are dense, those of few pixels make those of up to three times as many. lowest: what
+/// padding holds. merged: merged_elements(). max(taps, count, n, y) as in VectorOps.
+template <class T, class Max>
+void merged_line(const PoolShape& s, const T* image, int64_t index, T lowest, const T** taps, T* merged, T* y,
+                 Max&& max) {
+  const int64_t out[3] = {index / s.dims[1].out, index % s.dims[1].out, 0};
+  const WindowDim& d = s.dims[2];
+  const int64_t n = d.in * s.channels;
+  T* const line = merged + (is_dense(s) ? d.pad_begin * s.channels : 0);
+  max(taps, window_lines(s, image, n, out, taps), n, line);
+  if (!is_dense(s)) {
+    for (int64_t x = 0; x < d.out; ++x) max(taps, line_pixels<T>(s, line, x, taps), s.channels, y + x * s.channels);
+    return;
+  }
+  T* const end = merged + merged_elements(s);
+  std::fill(merged, line, lowest);
+  std::fill(line + n, end, lowest);
+  for (int64_t reach = 1, next = 1;; reach = next) {  // pixels under a window so far
+    next = std::min(3 * reach, d.kernel);
+    const int64_t step = d.dilation * s.channels;
+    const T* const windows[3] = {merged, merged + (next - reach) * step, merged + reach * step};
+    const bool last = next == d.kernel;
+    max(windows, next > 2 * reach ? 3 : 2, (d.out + (d.kernel - next) * d.dilation) * s.channels, last ? y : merged);
+    if (last) return;
+  }
+}
+
 class PoolF32 final : public Kernel {
  public:
   PoolF32(const PoolShape& s, const KernelSpec& spec)
-      : s_(s),
+      : s_(is_dense(s) ? s.of_planes() : s),
         ops_(vector_ops(spec.isa)),
         threads_(std::max(spec.threads, 1)),
         taps_bytes_(rounded(s.taps() * 8)),
-        slot_bytes_(taps_bytes_ + rounded(s.dims[2].in * 4 + 128)) {}
+        slot_bytes_(taps_bytes_ + rounded((is_dense(s_) ? merged_elements(s_) : s.dims[2].in) * 4 + 128)) {}
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes_; }
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
@@ -30,8 +70,13 @@ class PoolF32 final : public Kernel {
     const int64_t lines = s_.dims[0].out * s_.dims[1].out;
     if (s_.channels_last)
       return in_slots(ctx, threads_, s_.batch * lines, slot_bytes_, [&](int64_t unit, char* scratch) {
-        line(x + unit / lines * s_.in_pixels() * s_.channels, unit % lines,
-             y + unit / lines * s_.out_pixels() * s_.channels, reinterpret_cast<const float**>(scratch));
+        const float* image = x + unit / lines * s_.in_pixels() * s_.channels;
+        float* to = y + unit / lines * s_.out_pixels() * s_.channels;
+        auto** taps = reinterpret_cast<const float**>(scratch);
+        if (is_dense(s_))
+          dense_line(image, unit % lines, to, taps, reinterpret_cast<float*>(scratch + taps_bytes_));
+        else
+          line(image, unit % lines, to, taps);
       });
     return in_slots(ctx, threads_, s_.batch * s_.channels, slot_bytes_, [&](int64_t unit, char* scratch) {
       plane(x + unit * s_.in_pixels(), y + unit * s_.out_pixels(), reinterpret_cast<const float**>(scratch),
@@ -40,9 +85,21 @@ class PoolF32 final : public Kernel {
   }
 
  private:
+  void dense_line(const float* image, int64_t index, float* y, const float** taps, float* merged) const {
+    const int64_t n = s_.dims[2].out * s_.channels;
+    y += index * n;
+    merged_line(s_, image, index, -std::numeric_limits<float>::infinity(), taps, merged, y, ops_.max_taps);
+    if (s_.bounded()) ops_.scale_clamp(y, n, 1, s_.lo, s_.hi);
+  }
   void line(const float* image, int64_t index, float* y, const float** taps) const {
+    const std::pair<int64_t, int64_t> inside = PoolShape::inside(s_.dims[2]);
+    const int64_t step = s_.dims[2].stride * s_.channels;
+    int64_t count = 0;
     each_pixel(s_, index, [&](int64_t pixel, const int64_t out[3]) {
-      const int64_t count = window_pixels(s_, image, out, taps);
+      if (out[2] > inside.first && out[2] < inside.second)  // as the window before, one step on
+        for (int64_t t = 0; t < count; ++t) taps[t] += step;
+      else
+        count = window_pixels(s_, image, out, taps);
       float* to = y + pixel * s_.channels;
       (s_.maximum ? ops_.max_taps : ops_.sum_taps)(taps, count, s_.channels, to);
       if (s_.maximum && !s_.bounded()) return;
@@ -113,8 +170,9 @@ class PoolI8 final : public Kernel {
         hi_(hi),
         signed_(spec.inputs[0].dtype == DType::kI8),
         taps_bytes_(rounded(s.taps() * 8)),
-        merges_(s.maximum && s.dims[0].kernel * s.dims[1].kernel > 1 && s.dims[2].stride <= s.dims[2].kernel),
-        slot_bytes_(taps_bytes_ + rounded(merges_ ? s.dims[2].in * s.channels : s.channels * 4)) {}
+        merges_(is_dense(s) ||
+                (s.maximum && s.dims[0].kernel * s.dims[1].kernel > 1 && s.dims[2].stride <= s.dims[2].kernel)),
+        slot_bytes_(taps_bytes_ + rounded(merges_ ? merged_elements(s) : s.channels * 4)) {}
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes_; }
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<uint8_t>();
@@ -125,7 +183,7 @@ class PoolI8 final : public Kernel {
       uint8_t* to = y + unit / lines * s_.out_pixels() * s_.channels;
       auto** taps = reinterpret_cast<const uint8_t**>(scratch);
       if (merges_)
-        merged_line(image, unit % lines, to, taps, reinterpret_cast<uint8_t*>(scratch + taps_bytes_));
+        merged(image, unit % lines, to, taps, reinterpret_cast<uint8_t*>(scratch + taps_bytes_));
       else
         line(image, unit % lines, to, taps, reinterpret_cast<int32_t*>(scratch + taps_bytes_));
     });
@@ -137,15 +195,14 @@ class PoolI8 final : public Kernel {
     for (int64_t i = 0; i < n; ++i)
       y[i] = static_cast<uint8_t>(std::clamp<int>(signed_ ? static_cast<int8_t>(y[i]) : y[i], lo_, hi_));
   }
-  /// Maxima of the lines under the window first, then of their pixels.
-  void merged_line(const uint8_t* image, int64_t index, uint8_t* y, const uint8_t** taps, uint8_t* merged) const {
-    const int64_t out[3] = {index / s_.dims[1].out, index % s_.dims[1].out, 0};
-    const int64_t n = s_.dims[2].in * s_.channels;
-    ops_.max_taps_i8(taps, window_lines(s_, image, n, out, taps), n, signed_, merged);
-    uint8_t* to = y + index * s_.dims[2].out * s_.channels;
-    for (int64_t x = 0; x < s_.dims[2].out; ++x)
-      ops_.max_taps_i8(taps, line_pixels<uint8_t>(s_, merged, x, taps), s_.channels, signed_, to + x * s_.channels);
-    if (narrow()) clamp(to, s_.dims[2].out * s_.channels);
+  void merged(const uint8_t* image, int64_t index, uint8_t* y, const uint8_t** taps, uint8_t* line) const {
+    const int64_t n = s_.dims[2].out * s_.channels;
+    y += index * n;
+    merged_line(s_, image, index, static_cast<uint8_t>(signed_ ? -128 : 0), taps, line, y,
+                [&](const uint8_t* const* from, int64_t count, int64_t elements, uint8_t* to) {
+                  ops_.max_taps_i8(from, count, elements, signed_, to);
+                });
+    if (narrow()) clamp(y, n);
   }
   void line(const uint8_t* image, int64_t index, uint8_t* y, const uint8_t** taps, int32_t* sums) const {
     each_pixel(s_, index, [&](int64_t pixel, const int64_t out[3]) {
@@ -173,7 +230,7 @@ class PoolI8 final : public Kernel {
   int lo_, hi_;
   bool signed_;
   size_t taps_bytes_;
-  bool merges_;  ///< merged_line()
+  bool merges_;  ///< by merged_line()
   size_t slot_bytes_;
 };
 
@@ -288,11 +345,7 @@ class PoolMeanI8 final : public Kernel {
   if (attrs.kind == PoolKind::kAverage && attrs.rounding == Rounding::kFloatHalfEven) return nullptr;
   auto s = PoolShape::make(spec);
   if (!s) return nullptr;
-  if (!s->channels_last) {  // every plane is an image of one channel
-    s->batch *= s->channels;
-    s->channels = 1;
-    s->channels_last = true;
-  }
+  s = s->of_planes();
   const auto low = static_cast<double>(int_min(y.dtype)), high = static_cast<double>(int_max(y.dtype));
   const auto place = [&](float bound) {
     if (!y.quant) return static_cast<int>(bound < 0 ? low : high);

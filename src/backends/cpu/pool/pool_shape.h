@@ -25,6 +25,15 @@ struct PoolShape {
     return lo > -std::numeric_limits<float>::infinity() || hi < std::numeric_limits<float>::infinity();
   }
   int64_t taps() const { return dims[0].kernel * dims[1].kernel * dims[2].kernel; }
+  /// As channels-last: every plane of channels-first images is an image of one channel.
+  PoolShape of_planes() const {
+    PoolShape s = *this;
+    if (channels_last) return s;
+    s.batch *= channels;
+    s.channels = 1;
+    s.channels_last = true;
+    return s;
+  }
 
   /// nullopt: no window of up to three dimensions, or the positions of maxima are wanted and `indices` is not set, or
   /// the other way round.

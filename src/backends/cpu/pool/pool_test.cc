@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "base/cat.h"
@@ -25,6 +27,12 @@ const PoolRow kPools[] = {
     {{2, 8, 70, 9}, {3, 3}, {1, 1}, {1, 1, 1, 1}},
     {{1, 9, 70, 6}, {2, 3}, {2, 2}, {0, 1, 0, 2}, false, true},
     {{1, 9, 40, 5}, {2, 2}, {3, 3}, {0, 0, 0, 0}},
+    // Windows of neighbours.
+    {{2, 11, 13, 24}, {13, 13}, {1, 1}, {6, 6, 6, 6}},
+    {{1, 9, 10, 37}, {5, 5}, {1, 1}, {2, 2, 2, 2}, false, false, {}, ActKind::kRelu6},
+    {{1, 12, 30, 3}, {4, 7}, {2, 1}, {1, 3, 1, 4}, false, false, {1, 3}, ActKind::kRelu},
+    {{1, 6, 40, 16}, {1, 2}, {1, 1}, {0, 0, 0, 1}},
+    {{1, 5, 8, 9}, {1, 9}, {1, 1}, {0, 3, 0, 4}},
 };
 
 OpCase pool_case(const PoolRow& r, PoolKind kind, Layout layout) {
@@ -57,12 +65,14 @@ TEST(CpuPool, F32) {
 }
 
 TEST(CpuPool, MaximaWithNotANumber) {
-  for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
-    OpCase c = pool_case(kPools[0], PoolKind::kMax, layout);
-    auto* x = c.inputs[0].data<float>();
-    for (int64_t i = 0; i < c.inputs[0].elements(); i += 41) x[i] = std::numeric_limits<float>::quiet_NaN();
-    check_on_cpu(c, "pool_f32");
-  }
+  for (const PoolRow* const row : {&kPools[0], &kPools[6], std::end(kPools) - 4})
+    for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
+      OpCase c = pool_case(*row, PoolKind::kMax, layout);
+      auto* x = c.inputs[0].data<float>();
+      std::fill_n(x, c.inputs[0].elements() / 3, -std::numeric_limits<float>::infinity());
+      for (int64_t i = 0; i < c.inputs[0].elements(); i += 41) x[i] = std::numeric_limits<float>::quiet_NaN();
+      check_on_cpu(c, "pool_f32");
+    }
 }
 
 TEST(CpuPool, Bytes) {
