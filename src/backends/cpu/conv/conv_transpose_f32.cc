@@ -75,7 +75,7 @@ class ConvTransposeTilesF32 final : public Kernel {
     for (int d = 0; d < 3; ++d)
       if (s.kernel[d] != s.stride[d] || s.pad[d] != 0 || s.dilation[d] != 1 || s.out[d] != s.in[d] * s.stride[d])
         return false;
-    return s.groups == 1 && s.planar() && s.kernel[0] == 1 && (!spec.has(2) || spec.constant(2));
+    return s.groups == 1 && (!spec.has(2) || spec.constant(2));
   }
   [[gnu::cold]] ConvTransposeTilesF32(const Spread& s, const GemmF32& gemm, const KernelSpec& spec)
       : s_(s), gemm_(gemm), act_(spec.attrs<ConvTransposeAttrs>().act), words_(gemm.words(s.c_in)) {
@@ -83,11 +83,11 @@ class ConvTransposeTilesF32 final : public Kernel {
     packed_ = spec.packs.get(TilesKey{{s, *spec.constant(1), bias}, &gemm_, s.kernel[2]}, [&] {
       const Tensor weights = spec.constant(1)->read_once();
       const float* filter = weights.data<float>();
-      auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(s.kernel[1] * line_size()) * sizeof(float));
+      auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(filter_lines() * line_size()) * sizeof(float));
       std::vector<float> ordered(static_cast<size_t>(s.c_in * columns())), addends;
       for (int64_t kx = 0; bias && kx < s.kernel[2]; ++kx)
         addends.insert(addends.end(), bias->data<float>(), bias->data<float>() + s.c_out);
-      for (int64_t ky = 0; ky < s.kernel[1]; ++ky) {
+      for (int64_t ky = 0; ky < filter_lines(); ++ky) {
         float* to = ordered.data();
         for (int64_t i = 0; i < s.c_in; ++i)
           for (int64_t kx = 0; kx < s.kernel[2]; ++kx)
@@ -114,8 +114,14 @@ class ConvTransposeTilesF32 final : public Kernel {
     float* y = ctx.output(0).data<float>();
     constexpr int64_t kFloats = 96 * 1024;  // input lines that stay in the level-2 cache
     const int64_t grain = std::max<int64_t>(1, kFloats / (s_.in[2] * words_));
-    ctx.threads().parallel_for(s_.batch * s_.in[1], grain, [&](int64_t begin, int64_t end) {
-      for (; begin < end; begin += grain) lines(x, y, begin, std::min(grain, end - begin));
+    // Input lines whose output lines follow each other.
+    const int64_t all = s_.batch * s_.in[0] * s_.in[1], slice = s_.kernel[0] == 1 ? all : s_.in[1];
+    ctx.threads().parallel_for(all, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t n = 0; begin < end; begin += n) {
+        n = std::min({grain, end - begin, slice - begin % slice});
+        for (int64_t kz = 0; kz < s_.kernel[0]; ++kz)
+          lines(x, y, begin, n, begin + (begin / slice * (s_.kernel[0] - 1) + kz) * slice, kz);
+      }
     });
     return Ok();
   }
@@ -128,18 +134,21 @@ class ConvTransposeTilesF32 final : public Kernel {
     auto operator<=>(const TilesKey&) const = default;
   };
   int64_t columns() const { return s_.kernel[2] * s_.c_out; }
+  int64_t filter_lines() const { return s_.kernel[0] * s_.kernel[1]; }
   int64_t line_size() const { return gemm_.packed_size(words_, columns()); }
-  /// So many input lines of all images from `first` on.
-  void lines(const float* x, float* y, int64_t first, int64_t count) const {
+  /// So many input lines of all images from `first` on times slice kz of the filter. at: `first` if depth were as that
+  /// of the output.
+  void lines(const float* x, float* y, int64_t first, int64_t count, int64_t at, int64_t kz) const {
     const int64_t in_line = s_.in[2] * words_, out_line = s_.out[2] * s_.c_out;
     const ptrdiff_t start = 0;
     const Bounds bounds = activation_bounds(act_);
-    float* to = y + first * s_.kernel[1] * out_line;
-    for (int64_t ky = 0; ky < s_.kernel[1]; ++ky)
+    float* to = y + at * s_.kernel[1] * out_line;
+    const float* filter = packed_->data<float>() + kz * s_.kernel[1] * line_size();
+    for (int64_t ky = 0; ky < s_.kernel[1]; ++ky, filter += line_size())
       gemm_.product({x + first * in_line, to + ky * out_line, words_, columns(), s_.in[2], count, in_line,
                      s_.kernel[1] * out_line},
-                    {&start, 1, words_}, words_, columns(), packed_->data<float>() + ky * line_size(), 0,
-                    gemm_.panels(columns()), nullptr, bounds.lo, bounds.hi);
+                    {&start, 1, words_}, words_, columns(), filter, 0, gemm_.panels(columns()), nullptr, bounds.lo,
+                    bounds.hi);
     apply_activation(act_, to, 1, count * s_.kernel[1] * out_line, 0);
   }
 

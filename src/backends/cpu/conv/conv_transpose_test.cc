@@ -13,10 +13,12 @@ TEST(ConvTranspose, GeometriesAndTypes) {
     int64_t batch, c_in, h, w, c_out, kernel, stride, pad, extra, groups;
   };
   const Row rows[] = {
-      {1, 8, 5, 7, 6, 2, 2, 0, 0, 1},   {2, 5, 6, 4, 17, 3, 2, 1, 1, 1},  {1, 12, 9, 9, 18, 4, 3, 1, 0, 3},
-      {1, 33, 3, 3, 40, 3, 1, 1, 0, 1}, {2, 8, 5, 12, 6, 3, 2, 1, 1, 1},  {1, 7, 4, 19, 35, 2, 2, 0, 0, 1},
-      {1, 6, 6, 11, 10, 1, 2, 0, 1, 2}, {1, 5, 7, 14, 20, 5, 1, 3, 0, 1}, {2, 16, 9, 70, 3, 4, 2, 1, 0, 1},
-      {1, 9, 3, 4, 21, 2, 3, 0, 1, 1},  {1, 8, 6, 20, 1, 9, 2, 4, 1, 1},  {1, 4, 3, 6, 2, 2, 3, 0, 1, 1}};
+      {1, 8, 5, 7, 6, 2, 2, 0, 0, 1},    {2, 5, 6, 4, 17, 3, 2, 1, 1, 1},   {1, 12, 9, 9, 18, 4, 3, 1, 0, 3},
+      {1, 33, 3, 3, 40, 3, 1, 1, 0, 1},  {2, 8, 5, 12, 6, 3, 2, 1, 1, 1},   {1, 7, 4, 19, 35, 2, 2, 0, 0, 1},
+      {1, 6, 6, 11, 10, 1, 2, 0, 1, 2},  {1, 5, 7, 14, 20, 5, 1, 3, 0, 1},  {2, 16, 9, 70, 3, 4, 2, 1, 0, 1},
+      {1, 9, 3, 4, 21, 2, 3, 0, 1, 1},   {1, 8, 6, 20, 1, 9, 2, 4, 1, 1},   {1, 4, 3, 6, 2, 2, 3, 0, 1, 1},
+      {2, 37, 5, 7, 37, 4, 2, 1, 0, 37}, {1, 20, 6, 9, 20, 5, 3, 2, 1, 20}, {1, 5, 8, 3, 5, 3, 1, 1, 0, 5},
+      {2, 24, 7, 9, 36, 4, 2, 1, 0, 2},  {1, 10, 5, 40, 15, 3, 2, 1, 1, 5}};
   for (const Row& r : rows)
     for (const Images images : {Images::kFloat, Images::kInt8, Images::kInt16, Images::kDynamic}) {
       const bool integers = images == Images::kInt8 || images == Images::kInt16;
@@ -70,6 +72,25 @@ TEST(ConvTranspose, GeometriesAndTypes) {
         check_on_cpu(c, "conv_transpose_f32", {2e-5, 1e-5});
       }
     }
+}
+
+// Filters of volumes that do not overlap: slices of several images.
+TEST(ConvTranspose, Volumes) {
+  for (const auto& [kernel, act] : {std::pair{std::vector<int64_t>{2, 2, 2}, ActKind::kRelu},
+                                    {{3, 1, 2}, ActKind::kTanh},
+                                    {{2, 3, 1}, ActKind::kNone}}) {
+    ConvTransposeAttrs a;
+    a.strides = kernel;
+    a.layout = Layout::kChannelsLast;
+    a.act.kind = act;
+    const Shape x{2, 3, 5, 7, 12}, w{12, 18, kernel[0], kernel[1], kernel[2]};
+    a.filter = FilterLayout::kIOS;
+    OpCase c{w.str(), Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(a), {}, {1, 2}};
+    c.inputs = {random_tensor(DType::kF32, x, -1, 1, 1), random_tensor(DType::kF32, w, -1, 1, 2),
+                random_tensor(DType::kF32, {18}, -1, 1, 3)};
+    c.threaded = true;
+    check_on_cpu(c, "conv_transpose_f32", {2e-5, 1e-5});
+  }
 }
 
 // Signals that lie along the height.
