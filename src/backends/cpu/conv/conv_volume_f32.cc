@@ -127,11 +127,11 @@ class ConvVolumeF32 final : public Kernel {
   size_t image_bytes_ = 0, inner_bytes_ = 0;
 };
 
-/// One filter a channel: sums of convolutions of single slices.
-class DepthwiseVolumeF32 final : public Kernel {
+/// Of groups: sums of convolutions of single slices.
+class GroupedVolumeF32 final : public Kernel {
  public:
   /// convs: of each slice of a window as the first one that lies inside the volume, then of each as another one.
-  DepthwiseVolumeF32(const ConvShape& g, const KernelSpec& spec, std::vector<ImageConv> convs)
+  GroupedVolumeF32(const ConvShape& g, const KernelSpec& spec, std::vector<ImageConv> convs)
       : g_(g), act_(spec.attrs<ConvAttrs>().act), ops_(vector_ops(spec.isa)), convs_(std::move(convs)) {
     for (const ImageConv& c : convs_) inner_bytes_ = std::max(inner_bytes_, c.kernel->scratch_bytes());
   }
@@ -254,10 +254,10 @@ Packed sliced_filter(const KernelSpec& spec, const ConvShape& g, const Reach& re
   return std::make_unique<ConvVolumeF32>(*g, spec, std::move(convs), std::move(of_slice));
 }
 
-[[gnu::cold]] std::unique_ptr<Kernel> make_depthwise_volume_f32(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_grouped_volume_f32(const KernelSpec& spec) {
   const auto g = ConvShape::in_lines(spec);
-  if (!g || g->planar() || !g->depthwise() || g->c_out != 1 || g->dilation[0] != 1 ||
-      spec.inputs[0].shape.rank() != 5 || spec.outputs[0].shape.elements() == 0 || spec.inputs.size() > 3 ||
+  if (!g || g->planar() || g->groups == 1 || g->dilation[0] != 1 || spec.inputs[0].shape.rank() != 5 ||
+      spec.outputs[0].shape.elements() == 0 || spec.inputs.size() > 3 ||
       spec.attrs<ConvAttrs>().filter != FilterLayout::kOIS)
     return nullptr;
   for (int64_t z = 0; z < g->out[0]; ++z)
@@ -265,11 +265,12 @@ Packed sliced_filter(const KernelSpec& spec, const ConvShape& g, const Reach& re
   std::vector<ImageConv> convs;
   for (const bool first : {true, false})
     for (int64_t k = 0; k < g->kernel[0]; ++k) {
-      auto conv = image_conv(spec, *g, {k, k + 1}, {}, first && spec.has(2), "depthwise_nhwc_f32");
+      auto conv = image_conv(spec, *g, {k, k + 1}, {}, first && spec.has(2),
+                             g->depthwise() && g->c_out == 1 ? "depthwise_nhwc_f32" : "conv_grouped_f32");
       if (!conv) return nullptr;
       convs.push_back(std::move(*conv));
     }
-  return std::make_unique<DepthwiseVolumeF32>(*g, spec, std::move(convs));
+  return std::make_unique<GroupedVolumeF32>(*g, spec, std::move(convs));
 }
 
 }  // namespace smelt

@@ -14,15 +14,15 @@ struct VolumeRow {
   bool bias = true;
 };
 
-OpCase volume_case(const VolumeRow& r, FilterLayout filter = FilterLayout::kOIS, bool depthwise = false) {
+OpCase volume_case(const VolumeRow& r, FilterLayout filter = FilterLayout::kOIS, int64_t groups = 1) {
   auto a = std::make_shared<ConvAttrs>();
   a->strides = {r.stride, 1, 1};
   a->pads = {r.pad, 1, 1, r.pad, 1, 1};
   a->layout = Layout::kChannelsLast;
   a->filter = filter;
   a->act.kind = r.act;
-  a->groups = depthwise ? r.image[4] : 1;
-  const int64_t c = depthwise ? 1 : r.image[4];
+  a->groups = groups;
+  const int64_t c = r.image[4] / groups;
   const Shape w = filter == FilterLayout::kOIS ? Shape{r.c_out, c, r.depth, 3, 3} : Shape{r.depth, 3, 3, c, r.c_out};
   OpCase made{r.image.str() + " filter " + w.str(), Op::kConv, a};
   made.inputs = {random_tensor(DType::kF32, r.image, -1, 1, 1), random_tensor(DType::kF32, w, -1, 1, 2),
@@ -59,13 +59,20 @@ const VolumeRow kDepthwiseVolumes[] = {
     {{1, 5, 6, 6, 40}, 40, 2, 1, 0, ActKind::kSigmoid},
 };
 
-TEST(DepthwiseVolumeF32, SumsOfSlices) {
+TEST(GroupedVolumeF32, SumsOfSlices) {
   for (const VolumeRow& r : kDepthwiseVolumes)
-    check_on_cpu(volume_case(r, FilterLayout::kOIS, true), "depthwise_volume_f32", {1e-5, 1e-5});
+    check_on_cpu(volume_case(r, FilterLayout::kOIS, r.image[4]), "grouped_volume_f32", {1e-5, 1e-5});
 }
 
-TEST(DepthwiseVolumeF32, SlicesOfPaddingAlone) {
-  check_on_cpu(volume_case({{1, 2, 6, 6, 8}, 8, 1, 1, 1}, FilterLayout::kOIS, true), "conv_nhwc_f32", {1e-5, 1e-5});
+TEST(GroupedVolumeF32, GroupsOfFewFilters) {
+  for (const VolumeRow& r :
+       {VolumeRow{{1, 5, 9, 10, 48}, 48, 3, 1, 1, ActKind::kRelu}, {{2, 3, 8, 11, 24}, 30, 2, 2, 0}})
+    check_on_cpu(volume_case(r, FilterLayout::kOIS, 6), best_isa().has(IsaFeature::kAvx512) ? "grouped_volume_f32" : "",
+                 {5e-5, 1e-5});
+}
+
+TEST(GroupedVolumeF32, SlicesOfPaddingAlone) {
+  check_on_cpu(volume_case({{1, 2, 6, 6, 8}, 8, 1, 1, 1}, FilterLayout::kOIS, 8), "conv_nhwc_f32", {1e-5, 1e-5});
 }
 
 }  // namespace
