@@ -211,6 +211,12 @@ const ConvRow kDepthwise[] = {
     {1, 64, 9, 13, 64, 11, 11, 1, 1, 5, 64, ActKind::kNone, false},
     {1, 32, 9, 6, 32, 7, 7, 1, 1, 3, 32},
     {1, 16, 12, 9, 16, 7, 7, 1, 1, 0, 16},
+    // Windows larger than the image; pixels of dilated ones by phases.
+    {1, 35, 14, 13, 35, 31, 31, 1, 1, 15, 35, ActKind::kRelu},
+    {2, 16, 6, 30, 16, 1, 21, 2, 1, 10, 16},
+    {1, 33, 20, 23, 33, 5, 5, 1, 2, 3, 33},
+    {2, 48, 9, 17, 48, 3, 3, 1, 4, 4, 48, ActKind::kTanh},
+    {1, 16, 11, 26, 16, 3, 3, 1, 3, 0, 16},
 };
 
 TEST(ConvF32, DepthwiseChannelsLast) {
