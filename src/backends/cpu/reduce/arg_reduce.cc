@@ -1,95 +1,175 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <limits>
 #include <type_traits>
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/reduce/arg_reduce.cc"
+#include <hwy/foreach_target.h>
+#include "backends/cpu/core/highway.h"
 
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/number_type.h"
+#include "backends/cpu/core/vector_ops.h"
+#include "backends/cpu/core/vectors-inl.h"
 #include "ops/common/index.h"
 #include "ops/reduce/reduce.h"
 #include "tensor/numeric.h"
 
+#ifndef SMELT_CPU_ARG_REDUCE
+#define SMELT_CPU_ARG_REDUCE
+namespace smelt {
+/// Lines of numbers of which the index of the extreme is asked for: element k of line i lies at [k * next + i * line].
+struct ExtremeLines {
+  static constexpr int64_t kMost = 256;  ///< at a time
+  int64_t extent, next, line;
+  bool min;
+  bool last;  ///< of equal extremes; else the first. The first NaN is the extreme
+};
+}  // namespace smelt
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Of n <= ExtremeLines::kMost lines that lie side by side: l.line == 1.
+void extremes_side_by_side(const ExtremeLines& l, const float* x, int64_t n, int32_t* at) {
+  HWY_ALIGN float best[ExtremeLines::kMost];
+  for (int64_t k = 0; k < l.extent; ++k, x += l.next)
+    each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+      const auto d = part.d;
+      const hn::RebindToSigned<decltype(d)> di;
+      const auto v = hn::Xor(part.load(x + i), hn::Set(d, l.min ? -0.0f : 0.0f));
+      if (k == 0) {
+        part.store(v, best + i);
+        part.store(hn::Zero(d), reinterpret_cast<float*>(at) + i);
+        return;
+      }
+      const auto before = part.load(best + i);
+      const auto more = hn::Or(l.last ? hn::Ge(v, before) : hn::Gt(v, before), hn::IsNaN(v));
+      const auto over = hn::AndNot(hn::IsNaN(before), more);
+      part.store(hn::IfThenElse(over, v, before), best + i);
+      const auto index =
+          hn::IfThenElse(hn::RebindMask(di, over), hn::Set(di, static_cast<int32_t>(k)), part.load_ints(at + i));
+      part.store(hn::BitCast(d, index), reinterpret_cast<float*>(at) + i);
+    });
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace smelt {
 namespace {
 
-/// True if entry a behind the extreme entry so far, b, becomes the extreme. The first NaN is the extreme.
-template <bool kMin, bool kLast, class T>
+/// True if entry a behind the largest entry so far, b, becomes the largest.
+template <bool kLast, class T>
 bool takes_over(T a, T b) {
-  bool more = kMin ? a < b : a > b;
+  bool more = a > b;
   if constexpr (kLast) more = more || a == b;
   if constexpr (std::is_floating_point_v<T>) more = (more || std::isnan(a)) && !std::isnan(b);
   return more;
 }
 
-/// y[o] = index of the extreme of x[o, :, i] for each o in [begin, end) and i < inner.
-template <bool kMin, bool kLast, class T, class Index>
-void arg_rows(const void* from, const AxisView& v, int64_t begin, int64_t end, void* to) {
-  constexpr int64_t kBlock = 256;
+/// Of up to ExtremeLines::kMost lines.
+template <bool kLast, class T>
+void extremes_of(const ExtremeLines& l, const void* from, int64_t n, int32_t* at) {
   const T* x = static_cast<const T*>(from);
-  Index* y = static_cast<Index*>(to);
-  std::array<T, kBlock> best;
-  if (v.inner == 1) {
-    for (int64_t o = begin; o < end; ++o) {
-      const T* row = x + o * v.extent;
-      T extreme = row[0];
-      Index at = 0;
-      for (int64_t k = 1; k < v.extent; ++k)
-        if (takes_over<kMin, kLast>(row[k], extreme)) {
-          extreme = row[k];
-          at = static_cast<Index>(k);
-        }
-      y[o] = at;
-    }
-    return;
+  // The least number becomes the largest.
+  const auto value = [&l](T v) {
+    if constexpr (std::is_floating_point_v<T>)
+      return l.min ? -v : v;
+    else
+      return static_cast<T>(l.min ? ~v : v);
+  };
+  T best[ExtremeLines::kMost];
+  for (int64_t i = 0; i < n; ++i) {
+    best[i] = value(x[i * l.line]);
+    at[i] = 0;
   }
-  for (int64_t o = begin; o < end; ++o) {
-    const T* rows = x + o * v.extent * v.inner;
-    for (int64_t first = 0; first < v.inner; first += kBlock) {
-      const int64_t n = std::min(kBlock, v.inner - first);
-      Index* at = y + o * v.inner + first;
-      std::copy_n(rows + first, n, best.begin());
-      std::fill_n(at, n, Index{0});
-      for (int64_t k = 1; k < v.extent; ++k) {
-        const T* row = rows + k * v.inner + first;
-        for (int64_t i = 0; i < n; ++i) {
-          const bool over = takes_over<kMin, kLast>(row[i], best[static_cast<size_t>(i)]);
-          best[static_cast<size_t>(i)] = over ? row[i] : best[static_cast<size_t>(i)];
-          at[i] = over ? static_cast<Index>(k) : at[i];
-        }
-      }
+  for (int64_t k = 1; k < l.extent; ++k) {
+    x += l.next;
+    for (int64_t i = 0; i < n; ++i) {
+      const T v = value(x[i * l.line]);
+      const bool over = takes_over<kLast>(v, best[i]);
+      best[i] = over ? v : best[i];
+      at[i] = over ? static_cast<int32_t>(k) : at[i];
     }
   }
 }
 
-using ArgRows = void (*)(const void*, const AxisView&, int64_t, int64_t, void*);
-
-template <class T, class Index>
-ArgRows rows_of(const ArgReduceAttrs& a) {
-  if (a.min) return a.select_last ? arg_rows<true, true, T, Index> : arg_rows<true, false, T, Index>;
-  return a.select_last ? arg_rows<false, true, T, Index> : arg_rows<false, false, T, Index>;
-}
+using Extremes = void (*)(const ExtremeLines&, const void*, int64_t, int32_t*);
 
 class ArgReduce final : public Kernel {
  public:
-  ArgReduce(const AxisView& v, ArgRows rows) : v_(v), rows_(rows) {}
+  /// extremes: of any lines; of float32, vectors take those that lie side by side, and the largest of each line.
+  ArgReduce(const AxisView& v, const ArgReduceAttrs& a, Extremes extremes, const KernelSpec& spec)
+      : v_(v),
+        lines_{v.extent, v.inner, v.inner == 1 ? v.extent : 1, a.min, a.select_last},
+        extremes_(extremes),
+        ops_(vector_ops(spec.isa)),
+        element_(static_cast<int64_t>(Tensor::byte_size(spec.inputs[0].dtype, 1))),
+        wide_(spec.outputs[0].dtype == DType::kI64) {
+    if (spec.inputs[0].dtype != DType::kF32) return;
+    by_line_ = v.inner == 1 && !a.min;
+    if (v.inner > 1) side_by_side_ = SMELT_FOR_LEVEL(spec.isa, extremes_side_by_side);
+  }
   Status run(KernelContext& ctx) const override {
-    const int64_t grain = std::max<int64_t>(1, 16384 / (v_.extent * v_.inner));
-    ctx.threads().parallel_for(v_.outer, grain, [&](int64_t begin, int64_t end) {
-      rows_(ctx.input(0).raw(), v_, begin, end, ctx.output(0).raw());
+    // Lines that lie behind each other: as many as are read at a time.
+    constexpr int64_t kFew = 8;
+    const int64_t most = v_.inner == 1 ? kFew : ExtremeLines::kMost, lines = v_.inner == 1 ? v_.outer : v_.inner;
+    const int64_t outer = v_.inner == 1 ? 1 : v_.outer, blocks = ceil_div(lines, most);
+    const int64_t grain = std::max<int64_t>(1, 16384 / (v_.extent * std::min(most, lines)));
+    ctx.threads().parallel_for(outer * blocks, grain, [&](int64_t begin, int64_t end) {
+      int32_t at[ExtremeLines::kMost];
+      for (int64_t b = begin; b < end; ++b) {
+        const int64_t o = b / blocks, first = b % blocks * most, n = std::min(most, lines - first);
+        extremes(ctx.input(0).data<char>() + (o * v_.extent * v_.inner + first * lines_.line) * element_, n, at);
+        store(at, n, ctx.output(0), o * v_.inner + first);
+      }
     });
     return Ok();
   }
 
  private:
+  void extremes(const void* from, int64_t n, int32_t* at) const {
+    const auto* x = static_cast<const float*>(from);
+    if (side_by_side_) return side_by_side_(lines_, x, n, at);
+    if (!by_line_) return extremes_(lines_, from, n, at);
+    for (int64_t i = 0; i < n; ++i, x += v_.extent) at[i] = static_cast<int32_t>(largest_at(x));
+  }
+  int64_t largest_at(const float* x) const {
+    const int64_t n = v_.extent;
+    const float largest = ops_.reduce_max(x, n);
+    if (std::isnan(largest)) return std::find_if(x, x + n, [](float v) { return std::isnan(v); }) - x;
+    if (!lines_.last) return std::find(x, x + n, largest) - x;
+    int64_t i = n - 1;
+    while (x[i] != largest) --i;
+    return i;
+  }
+  void store(const int32_t* at, int64_t n, Tensor& y, int64_t first) const {
+    if (wide_)
+      std::copy_n(at, n, y.data<int64_t>() + first);
+    else
+      std::copy_n(at, n, y.data<int32_t>() + first);
+  }
+
   AxisView v_;
-  ArgRows rows_;
+  ExtremeLines lines_;
+  Extremes extremes_;
+  const VectorOps& ops_;
+  int64_t element_;  ///< bytes
+  bool wide_, by_line_ = false;
+  void (*side_by_side_)(const ExtremeLines&, const float*, int64_t, int32_t*) = nullptr;
 };
 
 }  // namespace
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_arg_reduce(const KernelSpec& spec) {
   const auto& a = spec.attrs<ArgReduceAttrs>();
-  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  const ValueType& x = spec.inputs[0];
   if (x.shape.elements() == 0) return nullptr;
   AxisView v{1, x.shape.elements(), 1};
   if (!a.flatten && x.shape.rank() > 0) {
@@ -98,13 +178,15 @@ class ArgReduce final : public Kernel {
     if (!axis.ok()) return nullptr;
     v = axis_view(x.shape, *axis);
   }
-  ArgRows rows = nullptr;
+  if (v.extent > std::numeric_limits<int32_t>::max()) return nullptr;
+  Extremes extremes = nullptr;
   by_number(x.dtype, [&](auto number) {
     using T = decltype(number);
-    rows = y.dtype == DType::kI32 ? rows_of<T, int32_t>(a) : rows_of<T, int64_t>(a);
+    extremes = a.select_last ? extremes_of<true, T> : extremes_of<false, T>;
   });
-  if (!rows) return nullptr;
-  return std::make_unique<ArgReduce>(v, rows);
+  if (!extremes) return nullptr;
+  return std::make_unique<ArgReduce>(v, a, extremes, spec);
 }
 
 }  // namespace smelt
+#endif
