@@ -35,6 +35,7 @@ SMELT_BENCH_CASES(reduce) {
              {f32({4096, 21})},
              {},
              {ValueType::tensor(DType::kI64)}});
+  cases.add({"cumulative_sum", Op::kCumulative, make_attrs<CumulativeAttrs>(), {f32({16, 1024, 64}), i64({1})}, {1}});
   reduce(Reduction::kAny, random_tensor(DType::kBool, {128, 768}, 0, 1, 1), {1}, ValueType::tensor(DType::kBool));
 }
 
