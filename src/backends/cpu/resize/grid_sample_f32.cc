@@ -15,7 +15,9 @@ namespace smelt {
 /// Planes of height x width pixels that are sampled.
 struct SampledPlane {
   int64_t height, width;
-  bool align_corners, border;
+  bool align_corners, nearest;
+  GridSampleAttrs::Padding padding;
+  int64_t taps() const { return nearest ? 1 : 4; }
 };
 /// Points that are worked on at a time, and their taps: four indices into a plane and four weights each, tap by tap. A
 /// tap outside the plane has the weight 0.
@@ -47,9 +49,18 @@ HWY_INLINE Pair taps_at(hn::Vec<D> g, int64_t n, const SampledPlane& s) {
                            : hn::Mul(hn::Sub(hn::Mul(hn::Add(g, one), hn::Set(d, size)), one), hn::Set(d, 0.5f));
   // NaN becomes -1, what is far away a point whose taps are outside as well.
   x = hn::IfThenElse(hn::IsNaN(x), hn::Set(d, -1.0f), x);
-  x = s.border ? hn::Min(hn::Max(x, zero), hn::Set(d, size - 1))
-               : hn::Min(hn::Max(x, hn::Set(d, -2.0f)), hn::Set(d, size + 1));
-  const auto base = hn::Floor(x), part = hn::Sub(x, base), next = hn::Add(base, one);
+  const bool zeros = s.padding == GridSampleAttrs::Padding::kZeros;
+  if (s.padding == GridSampleAttrs::Padding::kReflection) {
+    const float low = s.align_corners ? 0 : -0.5f, range = s.align_corners ? size - 1 : size;
+    const auto period = hn::Set(d, 2 * std::max(range, 0.5f));
+    const auto far = hn::Abs(hn::Sub(x, hn::Set(d, low)));
+    const auto once = hn::NegMulAdd(hn::Floor(hn::Div(far, period)), period, far);
+    x = hn::Add(hn::Min(once, hn::Sub(period, once)), hn::Set(d, low));
+  }
+  const float low = zeros ? -2 : 0, high = zeros ? size + 1 : size - 1;
+  x = hn::Min(hn::Max(x, hn::Set(d, low)), hn::Set(d, high));
+  const auto base = s.nearest ? hn::Round(x) : hn::Floor(x), part = s.nearest ? zero : hn::Sub(x, base);
+  const auto next = hn::Add(base, one);
   const auto last = hn::Set(d, size - 1);
   return {
       {hn::ConvertTo(di, hn::Min(hn::Max(base, zero), last)), hn::ConvertTo(di, hn::Min(hn::Max(next, zero), last))},
@@ -73,7 +84,7 @@ void point_taps(const SampledPlane& s, const float* grid, int64_t count, Sampled
     hn::Vec<D> gx, gy;
     hn::LoadInterleaved2(d, from, gx, gy);
     const Pair x = taps_at(gx, s.width, s), y = taps_at(gy, s.height, s);
-    for (int t = 0; t < 4; ++t) {
+    for (int64_t t = 0; t < s.taps(); ++t) {
       hn::StoreU(hn::Add(hn::Mul(y.at[t / 2], width), x.at[t % 2]), di, points.index[t] + i);
       hn::StoreU(hn::Mul(y.weight[t / 2], x.weight[t % 2]), d, points.weight[t] + i);
     }
@@ -81,7 +92,7 @@ void point_taps(const SampledPlane& s, const float* grid, int64_t count, Sampled
 }
 
 /// y[i] = sum of the taps of point i in a plane.
-void sample_points(const float* plane, const SampledPoints& points, int64_t count, float* y) {
+void sample_points(const float* plane, const SampledPoints& points, int64_t taps, int64_t count, float* y) {
   int64_t i = 0;
 #if HWY_TARGET <= HWY_AVX2  // elsewhere gathers are missing
   const D d;
@@ -89,7 +100,7 @@ void sample_points(const float* plane, const SampledPoints& points, int64_t coun
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (; i < count; i += lanes) {
     auto sum = hn::Zero(d);
-    for (int t = 0; t < 4; ++t) {
+    for (int64_t t = 0; t < taps; ++t) {
       const auto weight = hn::LoadU(d, points.weight[t] + i);
       // A number that counts for nothing may be infinite.
       const auto v = hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)),
@@ -104,7 +115,7 @@ void sample_points(const float* plane, const SampledPoints& points, int64_t coun
 #endif
   for (; i < count; ++i) {
     float sum = 0;
-    for (int t = 0; t < 4; ++t)
+    for (int64_t t = 0; t < taps; ++t)
       if (points.weight[t][i] != 0) sum += points.weight[t][i] * plane[points.index[t][i]];
     y[i] = sum;
   }
@@ -140,7 +151,7 @@ class GridSampleF32 final : public Kernel {
         const int64_t count = std::min(SampledPoints::kMost, points_ - first);
         taps_(plane_, coordinates(ctx.input(1), 2 * (n * points_ + first), 2 * count, rounded), count, points);
         for (int64_t c = n * channels_; c < (n + 1) * channels_; ++c)
-          sample_(x + c * pixels, points, count, y + c * points_ + first);
+          sample_(x + c * pixels, points, plane_.taps(), count, y + c * points_ + first);
       }
     });
     return Ok();
@@ -158,7 +169,7 @@ class GridSampleF32 final : public Kernel {
   SampledPlane plane_;
   int64_t batch_, channels_, points_;
   void (*taps_)(const SampledPlane&, const float*, int64_t, SampledPoints&);
-  void (*sample_)(const float*, const SampledPoints&, int64_t, float*);
+  void (*sample_)(const float*, const SampledPoints&, int64_t, int64_t, float*);
 };
 
 }  // namespace
@@ -167,11 +178,10 @@ class GridSampleF32 final : public Kernel {
   const auto& a = spec.attrs<GridSampleAttrs>();
   const Shape &x = spec.inputs[0].shape, &y = spec.outputs[0].shape;
   constexpr int64_t kMost = 1 << 24;  // whole numbers that float32 tells apart
-  if (a.mode != GridSampleAttrs::Mode::kLinear || a.padding == GridSampleAttrs::Padding::kReflection)
-    return spec.refuse("nearest or cubic sampling, or reflection");
+  if (a.mode == GridSampleAttrs::Mode::kCubic) return spec.refuse("cubic sampling");
   if (x.rank() != 4 || x.elements() == 0 || y.elements() == 0 || x[2] * x[3] > kMost) return nullptr;
   return std::make_unique<GridSampleF32>(
-      spec, SampledPlane{x[2], x[3], a.align_corners, a.padding == GridSampleAttrs::Padding::kBorder});
+      spec, SampledPlane{x[2], x[3], a.align_corners, a.mode == GridSampleAttrs::Mode::kNearest, a.padding});
 }
 
 }  // namespace smelt
