@@ -20,6 +20,10 @@ SMELT_BENCH_CASES(resize) {
              Op::kGridSample,
              make_attrs<GridSampleAttrs>(),
              {f32({1, 64, 28, 28}), random_tensor(DType::kF32, {1, 28, 28, 2}, -1, 1, 2)}});
+  cases.add({"pixels_28",
+             Op::kSamplePixels,
+             make_attrs<SamplePixelsAttrs>(),
+             {f32({1, 28, 28, 64}), random_tensor(DType::kF32, {1, 28, 28, 2}, -1, 28, 2)}});
   ResizeAttrs bytes;
   bytes.mode = ResizeAttrs::Mode::kLinear;
   cases.add({"bytes_28_to_56",
