@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "base/selection.h"
 #include "ops/matmul/matmul.h"
@@ -40,9 +42,9 @@ std::optional<DecomposedNode> matmul(const NodeSpec& spec) {
   return c.finish({c.add(Op::kMatMul, spec.node.attrs, operands)});
 }
 
-/// Norms by sums.
+/// Norms by sums, and what needs the maximum first.
 std::optional<DecomposedNode> reduce(const NodeSpec& spec) {
-  constexpr Reduction kFunctions[] = {Reduction::kL1, Reduction::kL2, Reduction::kLogSum};
+  constexpr Reduction kFunctions[] = {Reduction::kL1, Reduction::kL2, Reduction::kLogSum, Reduction::kLogSumExp};
   ReduceAttrs a = spec.attrs<ReduceAttrs>();
   if (std::ranges::count(kFunctions, a.fn) == 0 || !unquantized(spec, {0}, {DType::kF32}) || !spec.constant(1) ||
       spec.constant(1)->elements() == 0)
@@ -54,6 +56,17 @@ std::optional<DecomposedNode> reduce(const NodeSpec& spec) {
   };
   const ValueId x = c.input(0);
   switch (a.fn) {
+    case Reduction::kLogSumExp: {
+      const bool keep = std::exchange(a.keep_dims, true);
+      UnaryAttrs finite(Unary::kClamp);
+      finite.b = static_cast<double>(std::numeric_limits<float>::max());
+      finite.a = -finite.b;
+      const ValueId most = c.add(Op::kUnary, make_attrs<UnaryAttrs>(finite), {reduced(Reduction::kMax, x)});
+      a.keep_dims = keep;
+      const ValueId sum = reduced(Reduction::kSum, c.unary(Unary::kExp, c.binary(Binary::kSub, x, most)));
+      return c.finish(
+          {c.binary(Binary::kAdd, c.unary(Unary::kLog, sum), c.reshape(most, dims_of(spec.outputs[0].shape)))});
+    }
     case Reduction::kL1:
       return c.finish({reduced(Reduction::kSum, c.unary(Unary::kAbs, x))});
     case Reduction::kL2:
@@ -61,6 +74,13 @@ std::optional<DecomposedNode> reduce(const NodeSpec& spec) {
     default:
       return c.finish({c.unary(Unary::kLog, reduced(Reduction::kSum, x))});
   }
+}
+
+/// What is no number is not equal to itself.
+std::optional<DecomposedNode> is_nan(const NodeSpec& spec) {
+  if (spec.attrs<UnaryAttrs>().fn != Unary::kIsNan || !unquantized(spec, {0}, {DType::kF32})) return std::nullopt;
+  Decomposition c(spec);
+  return c.finish({c.binary(Binary::kNotEqual, c.input(0), c.input(0))});
 }
 
 namespace {
@@ -73,21 +93,29 @@ struct Rule {
 
 #define SMELT_RULE(op, inputs, apply) \
   { Op::k##op, inputs, builds_op(#op) ? apply : nullptr }
+/// Of which every decomposition has an element-wise function.
+#define SMELT_RULE_OF_UNARY(op, inputs, apply) \
+  { Op::k##op, inputs, builds_op(#op) && builds_op("Unary") ? apply : nullptr }
 constexpr Rule kRules[] = {SMELT_RULE(Clamp, 2, clamp),
                            SMELT_RULE(CrossEntropyLoss, 1, cross_entropy_loss),
                            SMELT_RULE(Dequantize, 1, dequantize),
                            SMELT_RULE(Einsum, 1, einsum),
                            SMELT_RULE(GroupQueryAttention, 1, group_query_attention),
                            SMELT_RULE(IndexPut, 1, index_put),
+                           SMELT_RULE(LpNorm, 1, lp_norm),
                            SMELT_RULE(MaskedScatter, 1, masked_scatter),
                            SMELT_RULE(MatMul, 5, matmul),
+                           SMELT_RULE(MeanVarianceNorm, 1, mean_variance_norm),
                            SMELT_RULE(NllLoss, 1, nll_loss),
                            SMELT_RULE(PairwiseDistance, 1, pairwise_distance),
-                           SMELT_RULE(Reduce, 2, reduce),
+                           SMELT_RULE_OF_UNARY(Pool, 1, lp_pool),
+                           SMELT_RULE_OF_UNARY(Reduce, 2, reduce),
                            SMELT_RULE(ReverseSequence, 1, reverse_sequence),
                            SMELT_RULE(SparseToDense, 1, sparse_to_dense),
-                           SMELT_RULE(Triangle, 1, triangle)};
+                           SMELT_RULE(Triangle, 1, triangle),
+                           SMELT_RULE(Unary, 1, is_nan)};
 #undef SMELT_RULE
+#undef SMELT_RULE_OF_UNARY
 
 const Rule* rule_for(const Node& node) {
   const auto it = std::ranges::find(kRules, node.op, &Rule::op);

@@ -1,8 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
+#include "base/cat.h"
 #include "ops/matmul/matmul.h"
+#include "ops/normalization/normalization.h"
+#include "ops/pool/pool.h"
 #include "ops/reduce/reduce.h"
 #include "ops/softmax/softmax.h"
 #include "passes/passes.h"
@@ -116,6 +120,88 @@ TEST(Decompose, Norms) {
     c.constants = {1};
     check(c, "reduce_f32");
   }
+}
+
+TEST(Decompose, LogarithmsOfSums) {
+  for (const bool keep : {false, true}) {
+    ReduceAttrs a;
+    a.fn = Reduction::kLogSumExp;
+    a.keep_dims = keep;
+    OpCase c{"log sum exp",
+             Op::kReduce,
+             make_attrs<ReduceAttrs>(a),
+             {random_tensor(DType::kF32, {6, 40, 3}, -90, 90, 1), i64({1})}};
+    c.constants = {1};
+    const float inf = std::numeric_limits<float>::infinity();
+    auto* x = c.inputs[0].data<float>();
+    for (int64_t i = 0; i < 40; ++i) x[3 * i] = -inf;
+    x[1] = inf;
+    check(c, "reduce_f32");
+  }
+}
+
+TEST(Decompose, NormalizationByNorms) {
+  for (const int64_t axis : {1, -1})
+    for (const int64_t p : {1, 2})
+      for (const double epsilon : {0.0, 0.5})
+        for (const bool most : {false, true}) {
+          LpNormAttrs a;
+          a.axis = axis;
+          a.p = p;
+          a.epsilon = epsilon;
+          a.epsilon_max = most;
+          OpCase c{"lp norm",
+                   Op::kLpNorm,
+                   make_attrs<LpNormAttrs>(a),
+                   {random_tensor(DType::kF32, {2, 6, 5, 40}, -1, 1, 1)}};
+          std::fill_n(c.inputs[0].data<float>(), 40, 0.0f);
+          if (axis == 1)
+            for (int64_t i = 0; i < 6; ++i) c.inputs[0].data<float>()[i * 200] = 0;
+          check(c, "reduce_f32");
+        }
+}
+
+TEST(Decompose, NoNumbers) {
+  OpCase c{"is nan", Op::kUnary, make_attrs<UnaryAttrs>(Unary::kIsNan), {random_tensor(DType::kF32, {6, 7}, -1, 1, 1)}};
+  c.inputs[0].data<float>()[5] = std::numeric_limits<float>::quiet_NaN();
+  c.inputs[0].data<float>()[6] = std::numeric_limits<float>::infinity();
+  c.outputs[0].dtype = DType::kBool;
+  check(c, "binary_unquantized");
+}
+
+TEST(Decompose, MeansAndVariances) {
+  const auto normalization = [](const Shape& shape, std::vector<int64_t> axes) {
+    MeanVarianceNormAttrs a;
+    a.axes = std::move(axes);
+    return OpCase{shape.str(),
+                  Op::kMeanVarianceNorm,
+                  make_attrs<MeanVarianceNormAttrs>(a),
+                  {random_tensor(DType::kF32, shape, -1, 3, 1)}};
+  };
+  check(normalization({1, 5, 6, 7}, {0, 2, 3}), "group_norm_f32");
+  check(normalization({3, 5, 6, 7}, {2, 3}), "group_norm_f32");
+  check(normalization({3, 5, 6, 7}, {1, 2, -1}), "group_norm_f32");
+  for (const auto& c : {normalization({3, 5, 6, 7}, {0, 2, 3}), normalization({3, 5, 6, 7}, {1, 2})}) {
+    const Outcome made = run(c, BackendKind::kCpu);
+    ASSERT_TRUE(made.results.ok());
+    EXPECT_EQ(made.kernels, std::vector<std::string>{"reference"}) << c.label;
+  }
+}
+
+TEST(Decompose, NormsOfWindows) {
+  for (const double p : {1.0, 2.0})
+    for (int form = 0; form < 4; ++form) {
+      PoolAttrs a;
+      a.kind = PoolKind::kLp;
+      a.p = p;
+      a.kernel = {3, 2};
+      a.strides = {2, 1};
+      a.pads = {1, 0, 1, 1};
+      a.layout = form & 1 ? Layout::kChannelsLast : Layout::kChannelsFirst;
+      a.mean_square = p == 2 && (form & 2);
+      check({"lp pool", Op::kPool, make_attrs<PoolAttrs>(a), {random_tensor(DType::kF32, {2, 9, 8, 7}, -1, 1, 1)}},
+            "pool_f32");
+    }
 }
 
 /// Nodes of one graph, decomposed and not, and plans for several shapes.
