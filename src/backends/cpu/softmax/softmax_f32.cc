@@ -35,11 +35,21 @@ class SoftmaxF32 final : public Kernel {
 /// Over the middle of [outer, count, inner].
 class SoftmaxStridedF32 final : public Kernel {
  public:
-  SoftmaxStridedF32(int64_t outer, int64_t count, int64_t inner, double beta, const VectorOps& ops)
-      : outer_(outer), count_(count), inner_(inner), beta_(static_cast<float>(beta)), ops_(ops) {}
+  SoftmaxStridedF32(int64_t outer, int64_t count, int64_t inner, const KernelSpec& spec)
+      : outer_(outer),
+        count_(count),
+        inner_(inner),
+        threads_(std::max(spec.threads, 1)),
+        beta_(static_cast<float>(spec.attrs<SoftmaxAttrs>().beta)),
+        logarithm_(spec.attrs<SoftmaxAttrs>().kind == SoftmaxAttrs::Kind::kLogSoftmax),
+        ops_(vector_ops(spec.isa)) {}
+  size_t scratch_bytes() const override {
+    return logarithm_ ? static_cast<size_t>(threads_ * kColumns * count_) * sizeof(float) : 0;
+  }
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
+    if (logarithm_) return logarithms(ctx, x, y);
     const int64_t chunks = (inner_ + kChunk - 1) / kChunk;
     ctx.threads().parallel_for(outer_ * chunks, std::max<int64_t>(1, 4 / count_), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -51,9 +61,31 @@ class SoftmaxStridedF32 final : public Kernel {
   }
 
  private:
-  static constexpr int64_t kChunk = 512;
-  int64_t outer_, count_, inner_;
+  static constexpr int64_t kChunk = 512, kColumns = 32;
+  /// Some columns at a time are copied to rows and back.
+  Status logarithms(KernelContext& ctx, const float* x, float* y) const {
+    auto* scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return LimitReached("no memory for rows of a softmax");
+    const int64_t blocks = ceil_div(inner_, kColumns), units = outer_ * blocks, slots = std::min(threads_, units);
+    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot)
+        for (int64_t u = units * slot / slots; u < units * (slot + 1) / slots; ++u) {
+          float* const rows = scratch + slot * kColumns * count_;
+          const int64_t first = u % blocks * kColumns, n = std::min(kColumns, inner_ - first);
+          const int64_t at = u / blocks * count_ * inner_ + first;
+          for (int64_t t = 0; t < count_; ++t)
+            for (int64_t i = 0; i < n; ++i) rows[i * count_ + t] = x[at + t * inner_ + i];
+          ops_.softmax(rows, n, count_, beta_, true, rows);
+          for (int64_t t = 0; t < count_; ++t)
+            for (int64_t i = 0; i < n; ++i) y[at + t * inner_ + i] = rows[i * count_ + t];
+        }
+    });
+    return Ok();
+  }
+
+  int64_t outer_, count_, inner_, threads_;
   float beta_;
+  bool logarithm_;
   const VectorOps& ops_;
 };
 
@@ -78,10 +110,10 @@ class SoftmaxStridedF32 final : public Kernel {
   const Shape& shape = spec.inputs[0].shape;
   if (shape.rank() == 0 || shape.elements() == 0) return nullptr;
   const int axis = static_cast<int>(attrs.axis < 0 ? attrs.axis + shape.rank() : attrs.axis);
-  if (attrs.kind != SoftmaxAttrs::Kind::kSoftmax || attrs.flatten || axis < 0 || axis >= shape.rank()) return nullptr;
+  if (attrs.kind == SoftmaxAttrs::Kind::kHardmax || attrs.flatten || axis < 0 || axis >= shape.rank()) return nullptr;
   if (!(attrs.beta >= 0)) return spec.refuse("a negative factor");
   return std::make_unique<SoftmaxStridedF32>(product(shape, 0, axis), shape[axis],
-                                             product(shape, axis + 1, shape.rank()), attrs.beta, vector_ops(spec.isa));
+                                             product(shape, axis + 1, shape.rank()), spec);
 }
 
 }  // namespace smelt

@@ -19,11 +19,15 @@ TEST(SoftmaxF32, Contiguous) {
 
 TEST(SoftmaxF32, Strided) {
   const std::pair<Shape, int64_t> rows[] = {{{2, 3, 33}, 1}, {{7, 5}, 0}, {{1, 21, 16, 40}, 1}, {{2, 4, 1, 9}, -2}};
-  for (const auto& [shape, axis] : rows) {
-    auto attrs = std::make_shared<SoftmaxAttrs>();
-    attrs->axis = axis;
-    check_on_cpu({shape.str(), Op::kSoftmax, attrs, {f32(shape)}}, "softmax_strided_f32", {1e-7, 1e-5});
-  }
+  for (const auto& [shape, axis] : rows)
+    for (auto kind : {SoftmaxAttrs::Kind::kSoftmax, SoftmaxAttrs::Kind::kLogSoftmax}) {
+      auto attrs = std::make_shared<SoftmaxAttrs>();
+      attrs->axis = axis;
+      attrs->kind = kind;
+      OpCase c{Cat(to_string(kind), shape.str()), Op::kSoftmax, attrs, {f32(shape)}};
+      c.threaded = true;
+      check_on_cpu(c, "softmax_strided_f32", {1e-7, 1e-5});
+    }
 }
 
 TEST(SoftmaxF32, LeavesNegativeFactorsToTheReference) {
