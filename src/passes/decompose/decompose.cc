@@ -98,6 +98,7 @@ struct Rule {
   { Op::k##op, inputs, builds_op(#op) && builds_op("Unary") ? apply : nullptr }
 constexpr Rule kRules[] = {SMELT_RULE(Clamp, 2, clamp),
                            SMELT_RULE(CrossEntropyLoss, 1, cross_entropy_loss),
+                           SMELT_RULE(DeformConv, 3, deform_conv),
                            SMELT_RULE(Dequantize, 1, dequantize),
                            SMELT_RULE(Einsum, 1, einsum),
                            SMELT_RULE(GroupQueryAttention, 1, group_query_attention),

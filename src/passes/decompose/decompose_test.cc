@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/cat.h"
+#include "ops/conv/conv.h"
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
 #include "ops/pool/pool.h"
@@ -201,6 +202,27 @@ TEST(Decompose, NormsOfWindows) {
       a.mean_square = p == 2 && (form & 2);
       check({"lp pool", Op::kPool, make_attrs<PoolAttrs>(a), {random_tensor(DType::kF32, {2, 9, 8, 7}, -1, 1, 1)}},
             "pool_f32");
+    }
+}
+
+TEST(Decompose, DeformableConvolutions) {
+  for (const int64_t groups : {1, 2})
+    for (int form = 0; form < 4; ++form) {
+      DeformConvAttrs a;
+      a.strides = {2, 1};
+      a.pads = {1, 2, 1, 0};
+      a.dilations = {1, 2};
+      a.offset_groups = groups;
+      const Shape offsets{2, groups * 12, 4, 5};
+      OpCase c{Cat(groups, " form ", form),
+               Op::kDeformConv,
+               make_attrs<DeformConvAttrs>(a),
+               {random_tensor(DType::kF32, {2, 8, 7, 5}, -1, 1, 1), random_tensor(DType::kF32, {9, 8, 3, 2}, -1, 1, 2),
+                random_tensor(DType::kF32, offsets, -3, 3, 3)}};
+      c.inputs.push_back(form & 1 ? random_tensor(DType::kF32, {9}, -1, 1, 4) : Tensor());
+      if (form & 2) c.inputs.push_back(random_tensor(DType::kF32, {2, groups * 6, 4, 5}, 0, 1, 5));
+      c.constants = {1, 3};
+      check(c, "sample_pixels_f32");
     }
 }
 

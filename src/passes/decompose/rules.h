@@ -14,6 +14,7 @@ namespace smelt::decomposition {
 
 std::optional<DecomposedNode> clamp(const NodeSpec& spec);
 std::optional<DecomposedNode> cross_entropy_loss(const NodeSpec& spec);
+std::optional<DecomposedNode> deform_conv(const NodeSpec& spec);
 std::optional<DecomposedNode> dequantize(const NodeSpec& spec);
 std::optional<DecomposedNode> einsum(const NodeSpec& spec);
 std::optional<DecomposedNode> group_query_attention(const NodeSpec& spec);
