@@ -168,6 +168,11 @@ SMELT_UNARY(SoftsignFn, return hn::Div(x, hn::Add(hn::Set(d, 1.0f), hn::Abs(x)))
 SMELT_UNARY(ThresholdedReluFn, return hn::IfThenElse(hn::Gt(x, hn::Set(d, p.a)), x, hn::Set(d, p.b));)
 SMELT_UNARY(LogFn, return log_real(d, x);)
 SMELT_UNARY(SinFn, return of_angle(d, x, hn::Sin(d, x), [](float v) { return std::sin(v); });)
+SMELT_UNARY(AsinFn, return hn::Asin(d, x);)
+SMELT_UNARY(AtanFn, return hn::Atan(d, x);)
+SMELT_UNARY(ShrinkFn, const V a = hn::Set(d, p.a), b = hn::Set(d, p.b);
+            const V above = hn::IfThenElseZero(hn::Gt(x, a), hn::Sub(x, b));
+            return hn::IfThenElse(hn::Lt(x, hn::Neg(a)), hn::Add(x, b), above);)
 SMELT_UNARY(CosFn, return of_angle(d, x, hn::Cos(d, x), [](float v) { return std::cos(v); });)
 // alpha a, scale b, input scale c
 SMELT_UNARY(EluFn, const V scaled = hn::Mul(x, hn::Set(d, p.b));
@@ -179,7 +184,9 @@ SMELT_UNARY(SoftplusFn, const V scaled = hn::Mul(x, hn::Set(d, p.a));
             const V y = hn::Mul(softplus(d, scaled), hn::Set(d, p.c));
             return hn::IfThenElse(hn::Gt(scaled, hn::Set(d, p.b)), x, y);)
 SMELT_UNARY(LogSigmoidFn, return hn::Neg(softplus(d, hn::Neg(x)));)
-SMELT_UNARY(MishFn, return hn::Mul(x, tanh_f32(d, softplus(d, x)));)
+// tanh(ln(1 + e)) for e = e^x is n / (n + 2) for n = e (e + 2), 1 for large x.
+SMELT_UNARY(MishFn, const V e = exp_f32(d, hn::Min(x, hn::Set(d, 20.0f))), two = hn::Set(d, 2.0f);
+            const V n = hn::Mul(e, hn::Add(e, two)); return hn::Mul(x, hn::Div(n, hn::Add(n, two)));)
 SMELT_UNARY(PowerFn, return power(d, x, p);)
 #undef SMELT_UNARY
 
@@ -264,6 +271,12 @@ UnaryVector choose_unary_vector(Unary fn) {
       return unary_vector<SinFn>;
     case Unary::kCos:
       return unary_vector<CosFn>;
+    case Unary::kAsin:
+      return unary_vector<AsinFn>;
+    case Unary::kAtan:
+      return unary_vector<AtanFn>;
+    case Unary::kShrink:
+      return unary_vector<ShrinkFn>;
     case Unary::kElu:
     case Unary::kCelu:
     case Unary::kSelu:

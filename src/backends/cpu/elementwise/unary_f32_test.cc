@@ -29,9 +29,10 @@ TEST(UnaryF32, AllFunctions) {
 TEST(UnaryF32, SpecialValues) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> x = {0.0f, -0.0f, inf, -inf, nan, 1e-30f, -1e-30f, 88.0f, -103.0f, 3e38f, -3e38f, 5.0f};
-  for (Unary fn : {Unary::kExp, Unary::kSigmoid, Unary::kTanh, Unary::kErf, Unary::kRelu, Unary::kRelu6, Unary::kAbs,
-                   Unary::kSqrt, Unary::kLog, Unary::kElu, Unary::kSoftplus, Unary::kMish, Unary::kSin, Unary::kCos,
-                   Unary::kSign, Unary::kLogSigmoid, Unary::kRound, Unary::kTrunc}) {
+  for (Unary fn : {Unary::kExp,  Unary::kSigmoid, Unary::kTanh,  Unary::kErf,        Unary::kRelu,     Unary::kRelu6,
+                   Unary::kAbs,  Unary::kSqrt,    Unary::kLog,   Unary::kElu,        Unary::kSoftplus, Unary::kMish,
+                   Unary::kSin,  Unary::kCos,     Unary::kSign,  Unary::kLogSigmoid, Unary::kRound,    Unary::kTrunc,
+                   Unary::kAsin, Unary::kAtan,    Unary::kShrink}) {
     Tensor t = Tensor::from<float>(DType::kF32, {static_cast<int64_t>(x.size())}, x);
     OpCase c{to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(fn), {t}};
     check_on_cpu(c, "unary_f32", {1e-30, 3e-6});
