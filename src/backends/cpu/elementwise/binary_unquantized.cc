@@ -4,6 +4,7 @@
 
 #include "backends/cpu/core/broadcast.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/elementwise/compare_f32.h"
 #include "ops/elementwise/binary_math.h"
 #include "ops/elementwise/elementwise.h"
 #include "tensor/numeric.h"
@@ -136,7 +137,7 @@ Rows choose(const KernelSpec& spec) {
   if (a != spec.inputs[1].dtype || y != (gives_bool(fn) ? DType::kBool : a)) return nullptr;
   switch (a) {
     case DType::kF32:
-      return is_square(spec) ? rows<float, float, SquareFn> : comparison<float>(fn);
+      return is_square(spec) ? rows<float, float, SquareFn> : nullptr;
     case DType::kI32:
       return arithmetic<int32_t>(fn);
     case DType::kI64:
@@ -158,24 +159,44 @@ Rows choose(const KernelSpec& spec) {
   }
 }
 
+/// Of float32 values; any() is false for another node.
+Comparison comparison_f32(const KernelSpec& spec) {
+  const auto is_f32 = [](const ValueType& t) { return t.dtype == DType::kF32; };
+  return std::ranges::all_of(spec.inputs, is_f32) && spec.outputs[0].dtype == DType::kBool
+             ? Comparison::of(spec.attrs<BinaryAttrs>().fn)
+             : Comparison{};
+}
+
 class BinaryUnquantized final : public Kernel {
  public:
+  /// rows: nullptr compares float32.
   BinaryUnquantized(Rows rows, const KernelSpec& spec)
       : rows_(rows),
         checked_(spec.attrs<BinaryAttrs>().checked_division && !is_float(spec.inputs[1].dtype)),
         loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)),
         size_(static_cast<int64_t>(Tensor::byte_size(spec.inputs[0].dtype, 1))),
-        out_size_(static_cast<int64_t>(Tensor::byte_size(spec.outputs[0].dtype, 1))) {}
+        out_size_(static_cast<int64_t>(Tensor::byte_size(spec.outputs[0].dtype, 1))) {
+    if (rows) return;
+    comparison_ = comparison_f32(spec);
+    compare_ = compare_f32(spec.isa);
+  }
   Status run(KernelContext& ctx) const override {
     if (checked_) SMELT_TRY(check_divisor(ctx.input(1)));
-    loops_.each_row(
-        ctx, size_, out_size_,
-        [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) { rows_(a, sa, b, sb, y, n); });
+    loops_.each_row(ctx, size_, out_size_,
+                    [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+                      if (rows_)
+                        rows_(a, sa, b, sb, y, n);
+                      else
+                        compare_(comparison_, static_cast<const float*>(a), sa, static_cast<const float*>(b), sb, n,
+                                 static_cast<uint8_t*>(y));
+                    });
     return Ok();
   }
 
  private:
   Rows rows_;
+  Comparison comparison_{};
+  CompareF32 compare_ = nullptr;
   bool checked_;
   BroadcastLoops loops_;
   int64_t size_, out_size_;
@@ -187,7 +208,7 @@ class BinaryUnquantized final : public Kernel {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   if (attrs.alpha != 1 || attrs.act.kind != ActKind::kNone || spec.outputs[0].shape.elements() == 0) return nullptr;
   const Rows rows = choose(spec);
-  return rows ? std::make_unique<BinaryUnquantized>(rows, spec) : nullptr;
+  return rows || comparison_f32(spec).any() ? std::make_unique<BinaryUnquantized>(rows, spec) : nullptr;
 }
 
 }  // namespace smelt

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <limits>
 
 #include "base/cat.h"
@@ -32,6 +33,26 @@ TEST(BinaryUnquantized, FunctionsAndTypes) {
                 {random_tensor(DType::kF32, {5, 9}, -4, 4, 1), Tensor::from<float>(DType::kF32, {}, std::vector{2.0f})},
                 {1}};
   check_on_cpu(square, "binary_unquantized");
+}
+
+TEST(BinaryUnquantized, ComparisonsOfFloat32) {
+  for (const Binary fn :
+       {Binary::kEqual, Binary::kNotEqual, Binary::kLess, Binary::kLessEqual, Binary::kGreater, Binary::kGreaterEqual})
+    for (const auto& [a, b] :
+         {std::pair{Shape{3, 101}, Shape{3, 101}}, {{3, 101}, {101}}, {{3, 101}, {3, 1}}, {{}, {40}}}) {
+      OpCase c{Cat(to_string(fn), a.str(), b.str()),
+               Op::kBinary,
+               make_attrs<BinaryAttrs>(fn),
+               {random_tensor(DType::kF32, a, -3, 3, 1), random_tensor(DType::kF32, b, -3, 3, 2)}};
+      const float odd[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -0.0f,
+                           0.0f};
+      for (Tensor& t : c.inputs)
+        for (int64_t i = 0; i < t.elements(); ++i) {  // ties
+          float& v = t.data<float>()[i];
+          v = i % 7 < 4 && i > 9 ? odd[i % 4] : std::round(v);
+        }
+      check_on_cpu(c, "binary_unquantized");
+    }
 }
 
 /// 16-bit and unsigned integers over their whole range: sums wrap, comparisons know the sign.
