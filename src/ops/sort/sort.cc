@@ -188,24 +188,46 @@ bool is_nonzero(const Tensor& x, int64_t i) {
   return is_float(x.dtype()) ? get_double(x, i) != 0 : get_int(x, i) != 0;
 }
 
+/// Positions of the elements that are not zero, in their order.
+std::vector<int64_t> nonzero_elements(const Tensor& x) {
+  std::vector<int64_t> found;
+  const auto collect = [&](auto&& holds) {
+    for (int64_t i = 0; i < x.elements(); ++i)
+      if (holds(i)) found.push_back(i);
+  };
+  if (x.dtype() == DType::kF32)
+    collect([p = x.data<float>()](int64_t i) { return p[i] != 0; });
+  else if (x.dtype() == DType::kBool)
+    collect([p = x.data<char>()](int64_t i) { return p[i] != 0; });
+  else
+    collect([&](int64_t i) { return is_nonzero(x, i); });
+  return found;
+}
+
 }  // namespace
 
 Status reference_NonZero(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   const bool rows = ctx.attrs<NonZeroAttrs>().rows;
-  std::vector<int64_t> found;
-  for (int64_t i = 0; i < x.elements(); ++i)
-    if (is_nonzero(x, i)) found.push_back(i);
+  const std::vector<int64_t> found = nonzero_elements(x);
   const auto n = static_cast<int64_t>(found.size());
   const int rank = x.rank();
   SMELT_ASSIGN(Tensor * y, ctx.allocate(0, DType::kI64, rows ? Shape{n, rank} : Shape{rank, n}));
   const Shape strides = x.shape().strides();
-  for (int64_t k = 0; k < n; ++k) {
+  const int64_t line = rank > 0 ? x.dim(rank - 1) : 1;
+  Shape at = Shape::of_rank(rank, 0);
+  for (int64_t k = 0, begin = -line; k < n; ++k) {
     int64_t rest = found[static_cast<size_t>(k)];
-    for (int d = 0; d < rank; ++d) {
-      y->data<int64_t>()[rows ? k * rank + d : d * n + k] = rest / strides[d];
-      rest %= strides[d];
+    if (rest - begin < line) {  // of the line of the one before
+      at[rank - 1] = rest - begin;
+    } else {
+      begin = rest / line * line;
+      for (int d = 0; d < rank; ++d) {
+        at[d] = rest / strides[d];
+        rest %= strides[d];
+      }
     }
+    for (int d = 0; d < rank; ++d) y->data<int64_t>()[rows ? k * rank + d : d * n + k] = at[d];
   }
   return Ok();
 }
