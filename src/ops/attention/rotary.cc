@@ -1,17 +1,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ops/attention/attention.h"
+#include "ops/attention/rotary.h"
 #include "ops/common/operands.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
-namespace {
-
-struct RotaryGeometry {
-  int64_t batch, heads, length, depth, rotary;
-  int64_t batch_stride, head_stride, step;  ///< in elements
-};
 
 Result<RotaryGeometry> rotary_geometry(const RotaryAttrs& a, const Shape& x) {
   RotaryGeometry g{};
@@ -32,8 +26,7 @@ Result<RotaryGeometry> rotary_geometry(const RotaryAttrs& a, const Shape& x) {
   return g;
 }
 
-/// Row of the cosine and sine tables for one position.
-Result<int64_t> table_row(KernelContext& ctx, const RotaryGeometry& g, int64_t rows, int64_t b, int64_t i) {
+Result<int64_t> rotary_row(KernelContext& ctx, const RotaryGeometry& g, int64_t rows, int64_t b, int64_t i) {
   int64_t row;
   if (ctx.has(3)) {
     const Tensor& ids = ctx.input(3);
@@ -52,8 +45,6 @@ Result<int64_t> table_row(KernelContext& ctx, const RotaryGeometry& g, int64_t r
   if (row < 0 || row >= rows) return InvalidInput("position ", row, " is outside a table of ", rows, " rows");
   return row;
 }
-
-}  // namespace
 
 Status infer_Rotary(InferContext& ctx) {
   ctx.set(0, ctx.input(0));
@@ -75,7 +66,7 @@ Status reference_Rotary(KernelContext& ctx) {
   const auto scale = static_cast<float>(a.scale);
   for (int64_t b = 0; b < g.batch; ++b)
     for (int64_t i = 0; i < g.length && half > 0; ++i) {
-      SMELT_ASSIGN(const int64_t row, table_row(ctx, g, rows, b, i));
+      SMELT_ASSIGN(const int64_t row, rotary_row(ctx, g, rows, b, i));
       const float *c = cosines + row * half, *s = sines + row * half;
       for (int64_t h = 0; h < g.heads; ++h) {
         float* v = x + b * g.batch_stride + h * g.head_stride + i * g.step;

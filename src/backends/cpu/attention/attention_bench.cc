@@ -16,6 +16,11 @@ SMELT_BENCH_CASES(attention) {
              {random(1), random(2), random(3)}};
     cases.add(c, operations);
   }
+  const Shape angles{kTokens, kDepth / 2};
+  cases.add({"rotary",
+             Op::kRotary,
+             make_attrs<RotaryAttrs>(),
+             {f32({1, kHeads, kTokens, kDepth}), f32(angles), f32(angles)}});
   // One token of a decoder whose caches hold 127.
   constexpr int64_t kKvHeads = 4, kPast = 127;
   GroupQueryAttrs a;

@@ -84,12 +84,7 @@ class GroupQueryF32 final : public Kernel {
     if (!a_.rotary) return;
     const int64_t at = position(ctx, b, i) * half_;
     const float *cos = ctx.input(kCos).data<float>() + at, *sin = ctx.input(kSin).data<float>() + at;
-    if (!a_.interleaved) return row_ops_.rotate(x, cos, sin, half_, y);
-    for (int64_t j = 0; j < half_; ++j) {
-      const float u = x[2 * j], v = x[2 * j + 1];
-      y[2 * j] = u * cos[j] - v * sin[j];
-      y[2 * j + 1] = u * sin[j] + v * cos[j];
-    }
+    rotate_row(row_ops_, a_.interleaved, x, cos, sin, half_, y);
   }
   /// Row i of head h of the fresh keys (first = 0) or values (1).
   const float* fresh(const KernelContext& ctx, int64_t first, int64_t b, int64_t i, int64_t h) const {

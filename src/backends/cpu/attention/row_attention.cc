@@ -181,5 +181,15 @@ const RowAttention& row_attention(Isa isa) {
   return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_row_attention)(); });
 }
 
+void rotate_row(const RowAttention& ops, bool interleaved, const float* x, const float* cos, const float* sin,
+                int64_t half, float* y) {
+  if (!interleaved) return ops.rotate(x, cos, sin, half, y);
+  for (int64_t j = 0; j < half; ++j) {
+    const float u = x[2 * j], v = x[2 * j + 1];
+    y[2 * j] = u * cos[j] - v * sin[j];
+    y[2 * j + 1] = u * sin[j] + v * cos[j];
+  }
+}
+
 }  // namespace smelt
 #endif

@@ -22,4 +22,8 @@ struct RowAttention {
 };
 const RowAttention& row_attention(Isa isa);
 
+/// As rotate(); interleaved: of neighbours x[2 * i] and x[2 * i + 1].
+void rotate_row(const RowAttention& ops, bool interleaved, const float* x, const float* cos, const float* sin,
+                int64_t half, float* y);
+
 }  // namespace smelt
