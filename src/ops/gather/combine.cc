@@ -29,23 +29,6 @@ Status Combiner::check(DType dtype, Reduce reduction) {
 
 namespace {
 
-template <class T>
-T combined(ScatterAttrs::Reduce r, T a, T b) {
-  switch (r) {
-    case ScatterAttrs::Reduce::kAdd:
-    case ScatterAttrs::Reduce::kMean:
-      return a + b;
-    case ScatterAttrs::Reduce::kMul:
-      return a * b;
-    case ScatterAttrs::Reduce::kMin:
-      return a != a || b > a ? a : b;
-    case ScatterAttrs::Reduce::kMax:
-      return a != a || b < a ? a : b;
-    default:
-      return b;
-  }
-}
-
 /// Integers wrap.
 int64_t combined_ints(ScatterAttrs::Reduce r, int64_t a, int64_t b, bool is_unsigned) {
   const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);

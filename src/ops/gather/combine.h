@@ -8,6 +8,24 @@
 
 namespace smelt {
 
+/// a combined with update b.
+template <class T>
+T combined(ScatterAttrs::Reduce r, T a, T b) {
+  switch (r) {
+    case ScatterAttrs::Reduce::kAdd:
+    case ScatterAttrs::Reduce::kMean:
+      return a + b;
+    case ScatterAttrs::Reduce::kMul:
+      return a * b;
+    case ScatterAttrs::Reduce::kMin:
+      return a != a || b > a ? a : b;
+    case ScatterAttrs::Reduce::kMax:
+      return a != a || b < a ? a : b;
+    default:
+      return b;
+  }
+}
+
 /// Writes updates into a tensor element by element or run by run, replacing or combining by ScatterAttrs::Reduce.
 class Combiner {
  public:

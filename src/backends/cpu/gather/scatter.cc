@@ -9,6 +9,7 @@
 #include "backends/cpu/core/vector_ops.h"
 #include "backends/cpu/gather/indexed_runs.h"
 #include "ops/common/index.h"
+#include "ops/gather/combine.h"
 #include "ops/gather/gather.h"
 #include "ops/shape/rules.h"
 
@@ -33,12 +34,32 @@ CombineRun adding_run(DType t) {
   return found;
 }
 
+using Reduce = ScatterAttrs::Reduce;
+
+template <Reduce kHow>
+void combine_f32(void* to, const void* from, int64_t n) {
+  auto* y = static_cast<float*>(to);
+  const auto* u = static_cast<const float*>(from);
+  for (int64_t i = 0; i < n; ++i) y[i] = combined(kHow, y[i], u[i]);
+}
+
+/// nullptr: elements that can't be combined so.
+CombineRun combining_run(Reduce how, DType t) {
+  if (how == Reduce::kNone) return replacing_run(whole_bytes(t));
+  if (how == Reduce::kAdd) return adding_run(t);
+  if (t != DType::kF32) return nullptr;
+  return how == Reduce::kMul   ? combine_f32<Reduce::kMul>
+         : how == Reduce::kMin ? combine_f32<Reduce::kMin>
+         : how == Reduce::kMax ? combine_f32<Reduce::kMax>
+                               : nullptr;
+}
+
 /// Combines runs of updates with those of y.
 struct Combine {
-  [[gnu::cold]] Combine(DType t, bool add, Isa isa)
+  [[gnu::cold]] Combine(DType t, Reduce how, Isa isa)
       : unit(whole_bytes(t)),
-        run(add ? adding_run(t) : replacing_run(unit)),
-        add_f32(add && t == DType::kF32 ? vector_ops(isa).add : nullptr) {}
+        run(combining_run(how, t)),
+        add_f32(how == Reduce::kAdd && t == DType::kF32 ? vector_ops(isa).add : nullptr) {}
   void operator()(std::byte* y, const std::byte* updates, int64_t n) const {
     if (add_f32)
       add_f32(reinterpret_cast<const float*>(updates), n, reinterpret_cast<float*>(y));
@@ -130,10 +151,10 @@ class ScatterElements final : public Kernel {
   int64_t indexed_;
 };
 
-[[gnu::cold]] std::unique_ptr<Kernel> make_scatter(const KernelSpec& spec, const ScatterInputs& inputs, bool add) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_scatter(const KernelSpec& spec, const ScatterInputs& inputs, Reduce how) {
   const ValueType &y = spec.outputs[0], &updates = spec.inputs[static_cast<size_t>(inputs.updates)],
                   &indices = spec.inputs[static_cast<size_t>(inputs.indices)];
-  const Combine combine(y.dtype, add, spec.isa);
+  const Combine combine(y.dtype, how, spec.isa);
   if (!combine.run || updates.dtype != y.dtype) return spec.refuse("elements that this kernel does not combine");
   if (indices.shape.rank() < 1 || indices.shape.back() > y.shape.rank() || y.shape.elements() == 0)
     return spec.refuse("nothing to scatter into, or indices that do not fit it");
@@ -142,25 +163,20 @@ class ScatterElements final : public Kernel {
   return kernel;
 }
 
-/// True for what Combine does.
-bool adds_or_replaces(const ScatterAttrs& a) {
-  return a.include_self && (a.reduction == ScatterAttrs::Reduce::kAdd || a.reduction == ScatterAttrs::Reduce::kNone);
-}
-
 }  // namespace
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_scatter_nd(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ScatterAttrs>();
-  if (!adds_or_replaces(attrs)) return spec.refuse("a reduction other than a sum");
-  return make_scatter(spec, {0, 1, 2}, attrs.reduction == ScatterAttrs::Reduce::kAdd);
+  if (!attrs.include_self) return spec.refuse("updates in place of what was there");
+  return make_scatter(spec, {0, 1, 2}, attrs.reduction);
 }
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_scatter_elements(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ScatterAttrs>();
   const Shape &x = spec.inputs[0].shape, &indices = spec.inputs[1].shape;
   const DType type = spec.outputs[0].dtype;
-  if (!adds_or_replaces(attrs)) return spec.refuse("a reduction other than a sum");
-  const Combine combine(type, attrs.reduction == ScatterAttrs::Reduce::kAdd, spec.isa);
+  if (!attrs.include_self) return spec.refuse("updates in place of what was there");
+  const Combine combine(type, attrs.reduction, spec.isa);
   if (!combine.run || spec.inputs[2].dtype != type) return spec.refuse("elements that this kernel does not combine");
   const auto axis = axis_of(attrs.axis, x.rank());
   Shape whole = x;
@@ -170,6 +186,8 @@ bool adds_or_replaces(const ScatterAttrs& a) {
   return std::make_unique<ScatterElements>(combine, x, indices, *axis);
 }
 
-std::unique_ptr<Kernel> make_scatter_new(const KernelSpec& spec) { return make_scatter(spec, {-1, 0, 1}, true); }
+std::unique_ptr<Kernel> make_scatter_new(const KernelSpec& spec) {
+  return make_scatter(spec, {-1, 0, 1}, Reduce::kAdd);
+}
 
 }  // namespace smelt

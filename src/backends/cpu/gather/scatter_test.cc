@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "base/cat.h"
 #include "ops/gather/gather.h"
 #include "tensor/numeric.h"
@@ -42,6 +44,31 @@ TEST(ScatterNd, ReplacesAndAdds) {
                          random_tensor(type, r.updates, 0, 100, 2)}},
                        "scatter_nd");
         }
+}
+
+TEST(Scatter, ProductsAndExtremes) {
+  for (const auto reduction : {ScatterAttrs::Reduce::kMul, ScatterAttrs::Reduce::kMin, ScatterAttrs::Reduce::kMax}) {
+    ScatterAttrs a;
+    a.reduction = reduction;
+    for (const ScatterRow& r : kScatters) {
+      Tensor updates = random_tensor(DType::kF32, r.updates, -2, 2, 2);
+      updates.data<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+      check_on_cpu({Cat(r.x.str(), r.indices.str(), to_string(reduction)),
+                    Op::kScatterND,
+                    make_attrs<ScatterAttrs>(a),
+                    {random_tensor(DType::kF32, r.x, -2, 2, 1), tuples(r, DType::kI64, true), updates}},
+                   "scatter_nd");
+    }
+    OpCase c{to_string(reduction),
+             Op::kScatterElements,
+             make_attrs<ScatterAttrs>(a),
+             {random_tensor(DType::kF32, {9, 8}, -2, 2, 1), random_tensor(DType::kI64, {20, 8}, 0, 8, 2),
+              random_tensor(DType::kF32, {20, 8}, -2, 2, 3)}};
+    check_on_cpu(c, "scatter_elements");
+    a.include_self = false;
+    c.attrs = make_attrs<ScatterAttrs>(a);
+    check_on_cpu(c, "");
+  }
 }
 
 TEST(ScatterNd, BoolFloat16AndComplexAreReplaced) {
