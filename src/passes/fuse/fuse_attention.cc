@@ -13,6 +13,7 @@
 #include "ops/softmax/softmax.h"
 #include "passes/canonicalize/extents.h"
 #include "passes/fuse/pattern.h"
+#include "passes/fuse/weighted.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
 
@@ -39,6 +40,8 @@ class AttentionFuser {
     int adding = -1;              ///< then the node that adds the mask
     int k_transpose = -1;         ///< node that gives k [B, H, T, D] once its permutation is kSwapHeads; -1: none
     ValueId k_turned = kNoValue;  ///< what that node transposes, without its scale
+    int k_split = -1;             ///< Reshape that gives k [B, H, T, D] once it reads h.k, [B * H, T, D]; -1: none
+    ValueId read_q = kNoValue, read_k = kNoValue;  ///< what the first product reads: q and k with their scales
   };
 
   struct MaskSum {
@@ -72,6 +75,17 @@ class AttentionFuser {
       id = n->inputs[i];
     }
     return id;
+  }
+  /// True if nothing but `scaled`, of which without_scale() found the value, reads the value, and only one node reads
+  /// that.
+  bool only_read_by(ValueId scaled, ValueId id) const {
+    while (scaled != id) {
+      const Node* n = in_.binary(scaled, Binary::kMul);
+      if (!n) n = in_.binary(scaled, Binary::kDiv);
+      if (!n || !in_.has_one_use(scaled)) return false;
+      scaled = n->inputs[in_.constant(n->inputs[0]) ? 1 : 0];
+    }
+    return in_.uses(id) <= 1;
   }
   /// The probabilities of softmax over the last dimension; a guard that makes NaN zero may stand behind it.
   const Node* softmax(ValueId id) const {
@@ -123,8 +137,10 @@ class AttentionFuser {
     if (!scored || in_.type(scored->outputs[0]).shape.rank() != 4) return false;
     const auto& a = static_cast<const MatMulAttrs&>(*scored->attrs);
     h.scale *= a.alpha;
-    h.q = without_scale(scored->inputs[0], h.scale);
-    h.k = without_scale(scored->inputs[1], h.scale);
+    h.read_q = scored->inputs[0];
+    h.read_k = scored->inputs[1];
+    h.q = without_scale(h.read_q, h.scale);
+    h.k = without_scale(h.read_k, h.scale);
     if (!a.transpose_b && !turn_keys(h)) return false;
     h.k = unrepeated(h.k);
     return std::isfinite(h.scale) && h.scale != 0 && same_heads(h);
@@ -184,9 +200,7 @@ class AttentionFuser {
       for (int64_t k = 0; k < count; ++k) std::memcpy(all.data<float>() + k * t.elements(), t.data<float>(), t.bytes());
       t = std::move(all);
     }
-    const ValueId id = in_.add_value(ValueType::tensor(DType::kF32, t.shape()));
-    graph_.value(id).constant = std::make_shared<const Tensor>(std::move(t));
-    return id;
+    return add_constant(in_, std::move(t));
   }
   /// Makes the sum of bias and mask the mask: in place of `adding`, or that of heads before.
   void join_masks(Heads& h) {
@@ -226,15 +240,12 @@ class AttentionFuser {
     const auto index = static_cast<size_t>(h.hiding);
     Node n = graph_.nodes[index];
     const size_t scores = in_.scalar(n.inputs[1], n.inputs[2]) ? 2 : 1;
-    const ValueId zero = in_.add_value(ValueType::tensor(DType::kF32, Shape{}));
-    graph_.value(zero).constant = std::make_shared<const Tensor>(DType::kF32, Shape{});
-    n.inputs[scores] = zero;
+    n.inputs[scores] = add_constant(in_, Tensor(DType::kF32, Shape{}));
     const ValueId lowest = n.inputs[3 - scores];
     if (in_.type(lowest).shape.rank() > 0) {
-      n.inputs[3 - scores] = in_.add_value(ValueType::tensor(DType::kF32, Shape{}));
       Tensor number(DType::kF32, Shape{});
       set_double(number, 0, get_double(*in_.constant(lowest), 0));
-      graph_.value(n.inputs[3 - scores]).constant = std::make_shared<const Tensor>(std::move(number));
+      n.inputs[3 - scores] = add_constant(in_, std::move(number));
     }
     h.mask = in_.add_value(ValueType::tensor(DType::kF32, in_.type(n.inputs[0]).shape));
     n.outputs = {h.mask};
@@ -254,15 +265,24 @@ class AttentionFuser {
     // torch's decomposition: [B, H, T, D] -> [B * H, T, D] -> [B * H, D, T] -> [B, H, D, T].
     const Node* outer = in_.producer(h.k, Op::kReshape);
     const Node* turned = outer ? transpose(outer->inputs[0], {0, 2, 1}) : nullptr;
-    const Node* inner = turned ? in_.producer(turned->inputs[0], Op::kReshape) : nullptr;
-    if (!inner || !in_.is_f32(inner->inputs[0])) return false;
-    const Shape &from = in_.type(inner->inputs[0]).shape, &to = in_.type(h.k).shape;
-    const Shape& flat = in_.type(inner->outputs[0]).shape;
-    if (from.rank() != 4 || !from.is_static() || to != Shape{from[0], from[1], from[3], from[2]} ||
-        flat != Shape{from[0] * from[1], from[2], from[3]})
+    if (!turned || !in_.is_f32(turned->inputs[0])) return false;
+    const Shape& to = in_.type(h.k).shape;
+    if (to.rank() != 4 || !to.is_static() || in_.type(turned->inputs[0]).shape != Shape{to[0] * to[1], to[3], to[2]})
       return false;
-    h.k = without_scale(inner->inputs[0], h.scale);
+    const Node* inner = in_.producer(turned->inputs[0], Op::kReshape);
+    if (inner && in_.is_f32(inner->inputs[0]) && in_.type(inner->inputs[0]).shape == turned_keys(to)) {
+      h.k = without_scale(inner->inputs[0], h.scale);
+      return true;
+    }
+    if (!only_read_by(h.read_k, h.k)) return false;
+    h.k_split = in_.index_of_producer(h.k);
+    h.k = turned->inputs[0];
     return true;
+  }
+  /// [B, H, D, T] as [B, H, T, D].
+  static Shape turned_keys(const Shape& s) { return {s[0], s[1], s[3], s[2]}; }
+  Shape key_shape(const Heads& h) const {
+    return h.k_split < 0 ? in_.type(h.k).shape : turned_keys(in_.type(in_.node(h.k_split).outputs[0]).shape);
   }
   /// [B, H, T, D] of [B, H * n, T, D] that has n copies of each head beside each other, as torch's repeat_kv makes
   /// them by way of [B, H, 1, T, D]; another value as it is.
@@ -283,10 +303,11 @@ class AttentionFuser {
   /// True if the batch is not broadcast, and heads of queries share those of keys and values evenly.
   bool same_heads(const Heads& h) {
     const auto shape = [&](ValueId id) -> const Shape& { return in_.type(id).shape; };
-    if (!in_.is_f32(h.q) || !in_.is_f32(h.k) || !in_.is_f32(h.v) || shape(h.q).rank() != 4 || shape(h.k).rank() != 4 ||
+    const Shape k = key_shape(h);
+    if (!in_.is_f32(h.q) || !in_.is_f32(h.k) || !in_.is_f32(h.v) || shape(h.q).rank() != 4 || k.rank() != 4 ||
         shape(h.v).rank() != 4)
       return false;
-    const Shape &q = shape(h.q), &k = shape(h.k), &v = shape(h.v);
+    const Shape &q = shape(h.q), &v = shape(h.v);
     const int64_t k_heads = h.k_transpose < 0 ? k[1] : shape(h.k_turned)[2];
     if (q[1] < 0 || k_heads < 1 || q[1] % k_heads != 0 || k_heads != v[1] || q[3] < 0) return false;
     if (q[0] >= 0 && q[0] == k[0] && q[0] == v[0]) return true;
@@ -299,7 +320,9 @@ class AttentionFuser {
     return batch == flow_->dims(keys)[0] && batch == flow_->dims(h.v)[0];
   }
   /// x [B, S, H*D] of a value that is x as [B, S, H, D], transposed to [B, H, S, D]; kNoValue if it is none.
-  ValueId flat(ValueId id) const {
+  /// read: what a product reads of it.
+  ValueId flat(ValueId id, ValueId read) {
+    if (const ValueId one = only_read_by(read, id) ? flat_of_one(id) : kNoValue; one != kNoValue) return one;
     const Node* swap = transpose(id, kSwapHeads);
     const Node* split = swap ? in_.producer(swap->inputs[0], Op::kReshape) : nullptr;
     if (!split || !in_.is_f32(split->inputs[0])) return kNoValue;
@@ -310,6 +333,34 @@ class AttentionFuser {
                         !static_cast<const ReshapeAttrs&>(*split->attrs).allow_zero;
     return copies || (x[0] > 0 && x[0] == y[0]) || (x[1] > 0 && x[1] == y[1]) ? split->inputs[0] : kNoValue;
   }
+  /// The same of x [S, H, D], transposed to [H, S, D], as [1, H, S, D]: torch's MultiheadAttention puts the batch
+  /// behind the sequence. Its Reshape, which nothing else may read, gives x as [1, S, H * D] from then on.
+  ValueId flat_of_one(ValueId id) {
+    const Node* split = in_.producer(id, Op::kReshape);
+    const Node* swap = split ? transpose(split->inputs[0], {1, 0, 2}) : nullptr;
+    if (!swap || !in_.is_f32(swap->inputs[0])) return kNoValue;
+    const Shape x = in_.type(swap->inputs[0]).shape;
+    if (!x.is_static() || in_.type(id).shape != Shape{1, x[1], x[0], x[2]}) return kNoValue;
+    return reshape_by(static_cast<size_t>(in_.index_of_producer(id)), swap->inputs[0], {1, x[0], x[1] * x[2]});
+  }
+  /// Makes the Reshape at an index give x as `shape`, a new value.
+  ValueId reshape_by(size_t index, ValueId x, const Shape& shape) {
+    Node n = graph_.nodes[index];
+    n.inputs = {x, dims_of(shape)};
+    n.outputs = {in_.add_value(ValueType::tensor(DType::kF32, shape))};
+    const ValueId made = n.outputs[0];
+    in_.replace(index, std::move(n));
+    return made;
+  }
+  ValueId dims_of(const Shape& shape) {
+    Tensor dims(DType::kI64, {shape.rank()});
+    std::copy(shape.begin(), shape.end(), dims.data<int64_t>());
+    return add_constant(in_, std::move(dims));
+  }
+  /// True for a value [B, H, S, D] as [B, S, H, D], or of a batch of one as [S, 1, H, D].
+  bool swaps_heads(ValueId id) const {
+    return transpose(id, kSwapHeads) || (in_.type(id).shape[1] == 1 && transpose(id, {2, 0, 1, 3}));
+  }
   /// Index of the Reshape that joins the heads of a result [B, H, S, D] after their transpose; -1: there is none.
   int joining_reshape(ValueId result) const {
     if (!in_.has_one_use(result)) return -1;
@@ -317,10 +368,12 @@ class AttentionFuser {
     for (size_t k = static_cast<size_t>(in_.index_of_producer(result)) + 1; k < graph_.nodes.size(); ++k) {
       const Node& n = graph_.nodes[k];
       if (n.inputs.empty()) continue;
-      if (n.inputs[0] == result && transpose(n.outputs[0], kSwapHeads) && in_.has_one_use(n.outputs[0]))
+      if (n.inputs[0] == result && swaps_heads(n.outputs[0]) && in_.has_one_use(n.outputs[0]))
         swapped = n.outputs[0];
       else if (swapped != kNoValue && n.inputs[0] == swapped)
-        return n.op == Op::kReshape ? static_cast<int>(k) : -1;
+        return n.op == Op::kReshape && (transpose(swapped, kSwapHeads) || in_.type(n.outputs[0]).shape.is_static())
+                   ? static_cast<int>(k)
+                   : -1;
     }
     return -1;
   }
@@ -342,11 +395,14 @@ class AttentionFuser {
     const Node* weighted = product(result);
     if (!weighted || !in_.is_f32(result) || !match(*weighted, h)) return;
     if (h.k_transpose >= 0) swap_key_heads(h);
+    if (h.k_split >= 0) h.k = h.read_k = reshape_by(static_cast<size_t>(h.k_split), h.k, key_shape(h));
     if (h.hiding >= 0) make_mask(h);
     if (h.bias != kNoValue) join_masks(h);
     const Shape q = in_.type(h.q).shape, y = in_.type(result).shape;
-    const ValueId flat_q = flat(h.q), flat_k = flat(h.k), flat_v = flat(h.v);
-    const int join = flat_q == kNoValue || y.rank() != 4 || y[3] < 0 ? -1 : joining_reshape(result);
+    const int join = y.rank() != 4 || y[3] < 0 ? -1 : joining_reshape(result);
+    const ValueId flat_q = join < 0 ? kNoValue : flat(h.q, h.read_q);
+    const ValueId flat_k = flat(h.k, h.read_k), flat_v = flat(h.v, graph_.nodes[index].inputs[1]);
+    const bool joins = flat_q != kNoValue;
     AttentionAttrs a;
     a.scale = h.scale;
     a.num_heads = q[1];
@@ -355,12 +411,13 @@ class AttentionFuser {
     n.op = Op::kAttention;
     n.attrs = make_attrs<AttentionAttrs>(a);
     n.origin = "MatMul+Softmax+MatMul";
-    n.inputs = {join >= 0 ? flat_q : h.q, flat_k != kNoValue ? flat_k : h.k, flat_v != kNoValue ? flat_v : h.v};
+    n.inputs = {joins ? flat_q : h.q, flat_k != kNoValue ? flat_k : h.k, flat_v != kNoValue ? flat_v : h.v};
     if (h.mask != kNoValue) n.inputs.push_back(h.mask);
-    if (join >= 0) {
+    if (joins) {
       n.outputs = {in_.add_value(ValueType::tensor(DType::kF32, Shape{y[0], y[2], q[1] * y[3]}))};
       Node reshape = graph_.nodes[static_cast<size_t>(join)];
       reshape.inputs[0] = n.outputs[0];
+      if (const Shape& s = in_.type(reshape.outputs[0]).shape; s.is_static()) reshape.inputs[1] = dims_of(s);
       in_.replace(static_cast<size_t>(join), std::move(reshape));
     }
     in_.replace(index, std::move(n));

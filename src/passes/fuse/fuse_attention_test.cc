@@ -70,6 +70,30 @@ TEST(FuseAttention, MasksOfWindows) {
   check_fused({2, 5, 24}, windows({1, 3, 1, 5, 5}, 1, 2, false), {"MatMul", "Binary", "Softmax", "MatMul"});
 }
 
+// torch's MultiheadAttention: [S, B, H * D], keys turned where the heads are part of the batch.
+TEST(FuseAttention, SequenceBeforeBatch) {
+  enum class Other : uint8_t { kNobody, kReadsQueries, kReadsKeys };
+  const auto attention = [](int64_t batch, Other other) {
+    return [=](Forms& f, ValueId x) {
+      const auto part = [&](ValueId v) { return f.transpose(f.reshape(v, {5, batch * 3, 8}), {1, 0, 2}); };
+      const ValueId q = f.mul(f.reshape(part(x), {batch, 3, 5, 8}), 0.6);
+      const ValueId turned = f.transpose(part(f.add(x, 1)), {0, 2, 1});
+      const ValueId k = f.mul(f.reshape(turned, {batch, 3, 8, 5}), 0.6);
+      const ValueId v = f.reshape(part(f.mul(x, f.weights({24}))), {batch, 3, 5, 8});
+      const ValueId y = f.transpose(f.matmul(f.softmax(f.matmul(q, k)), v), {2, 0, 1, 3});
+      const ValueId joined = f.reshape(y, {5 * batch, 24});
+      if (other == Other::kNobody) return joined;
+      return f.binary(Binary::kAdd, joined, f.reshape(other == Other::kReadsKeys ? k : q, {5 * batch, 24}));
+    };
+  };
+  const std::vector<std::string> fused{"Binary", "Binary", "Attention"};
+  check_fused({5, 1, 24}, attention(1, Other::kNobody), fused);
+  check_fused({5, 2, 24}, attention(2, Other::kNobody), fused);
+  check_fused({5, 1, 24}, attention(1, Other::kReadsQueries), {"Binary", "Binary", "Binary", "Attention", "Binary"});
+  check_fused({5, 1, 24}, attention(1, Other::kReadsKeys),
+              {"Binary", "Binary", "Binary", "Binary", "MatMul", "Softmax", "MatMul", "Binary"});
+}
+
 TEST(FuseAttention, PermutationsThatAreInputs) {
   check_fused(kRowsOf24,
               [&](Forms& f, ValueId x) {
