@@ -388,6 +388,8 @@ void recompose(Graph& graph) {
       made = group_normalization(in, n);
     } else if (n.op == Op::kReduce) {
       made = vector_norm(in, n);
+    } else if (n.op == Op::kEinsum) {
+      made = einsum_product(in, n);
     } else if (n.op == Op::kWhere) {
       made = parametric_relu(in, n);
     } else if (n.op == Op::kDepthSpace) {

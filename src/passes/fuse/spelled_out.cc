@@ -1,7 +1,11 @@
 // Operators that a format without them spells as several.
 #include "passes/fuse/spelled_out.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "ops/core/op.h"
+#include "ops/matmul/einsum_equation.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
 #include "tensor/numeric.h"
@@ -93,6 +97,35 @@ std::optional<Node> batched_product(const Pattern& in, const Node& n) {
   const ValueId right = unflattened(in, product->inputs[1], y[0], y[1]);
   if (left == kNoValue || right == kNoValue) return std::nullopt;
   return remade(n, Op::kMatMul, product->attrs, {left, right}, "Reshape+MatMul+Reshape");
+}
+
+std::optional<Node> einsum_product(const Pattern& in, const Node& n) {
+  if (n.inputs.size() != 2 || !in.is_f32(n.inputs[0]) || !in.is_f32(n.inputs[1])) return std::nullopt;
+  const Shape shapes[2] = {in.type(n.inputs[0]).shape, in.type(n.inputs[1]).shape};
+  const auto& equation = static_cast<const EinsumAttrs&>(*n.attrs).equation;
+  const auto e = parse_einsum(equation, {shapes[0].rank(), shapes[1].rank()});
+  if (!e.ok() || e->output.size() < 2) return std::nullopt;
+  const size_t rank = e->output.size(), row = rank - 2, column = rank - 1;
+  const auto label_at = [&](size_t operand, size_t i) { return e->operands[operand][i]; };
+  if (e->operands[0].size() != rank || e->operands[1].size() != rank) return std::nullopt;
+  for (size_t i = 0; i < row; ++i)
+    for (const size_t operand : {0, 1})
+      if (label_at(operand, i) != e->output[i]) return std::nullopt;
+  const int rows = e->output[row], columns = e->output[column];
+  for (const size_t left : {0, 1}) {
+    const size_t right = 1 - left;
+    const int inner = label_at(left, column);
+    MatMulAttrs a;
+    a.transpose_b = label_at(right, column) == inner;
+    const size_t inner_at = a.transpose_b ? column : row;
+    const int64_t k = shapes[left][static_cast<int>(column)];
+    if (label_at(left, row) != rows || label_at(right, inner_at) != inner ||
+        label_at(right, row + column - inner_at) != columns || inner == rows || inner == columns || rows == columns ||
+        std::ranges::count(e->output, inner) > 0 || k < 0 || k != shapes[right][static_cast<int>(inner_at)])
+      continue;
+    return remade(n, Op::kMatMul, make_attrs<MatMulAttrs>(a), {n.inputs[left], n.inputs[right]}, "Einsum");
+  }
+  return std::nullopt;
 }
 
 }  // namespace smelt

@@ -13,6 +13,9 @@ std::optional<Node> vector_norm(const Pattern& in, const Node& n);
 /// The Reshape `n` of a product of [B * H, M, K] and [B * H, K, N] as the product of [B, H, M, K] and [B, H, K, N],
 /// from which its operands are reshaped.
 std::optional<Node> batched_product(const Pattern& in, const Node& n);
+/// The Einsum `n` as a MatMul, where it is a stack of products of matrices that lie behind each other:
+/// "bhid,bhjd->bhij".
+std::optional<Node> einsum_product(const Pattern& in, const Node& n);
 /// The Add `n` of x + (bias + weights * (x * gate)) as x * (weights * gate + 1) + bias, where the gate has one number
 /// for several of x. Nodes below `n` are rewritten.
 std::optional<Node> scaled_residual(Pattern& in, const Node& n);

@@ -100,5 +100,41 @@ TEST(SpelledOut, ProductsOfBatchesOfHeads) {
                                             Op::kSoftmax, Op::kMatMul}));
 }
 
+/// The sum of products of x * weights of shape a and weights of shape b.
+test::Form einsum(const char* equation, const Shape& a, const Shape& b) {
+  return [=](Forms& f, ValueId x) {
+    EinsumAttrs e;
+    e.equation = equation;
+    const ValueId left = f.binary(Binary::kMul, x, f.weights(a)), right = f.weights(b, 5);
+    return f.op(Op::kEinsum, make_attrs<EinsumAttrs>(e), {left, right});
+  };
+}
+Op einsum_becomes(const test::Form& form) {
+  Module module;
+  module.graphs.resize(1);
+  Forms f{Builder(module, 0)};
+  Graph& graph = module.graphs[0];
+  graph.outputs = {form(f, f.b.input("x", ValueType::tensor(DType::kF32, Shape{1})))};
+  recompose(graph);
+  return graph.nodes.back().op;
+}
+
+TEST(SpelledOut, SumsOfProductsOfMatrices) {
+  for (const auto& form : {
+           einsum("bhid,bhjd->bhij", {2, 3, 5, 4}, {2, 3, 7, 4}),
+           einsum("bhij, bhjd -> bhid", {2, 3, 5, 4}, {2, 3, 4, 7}),
+           einsum("...jd,...id->...ij", {2, 7, 4}, {2, 5, 4}),  // the right one comes first
+           einsum("ij,jk", {5, 4}, {4, 7}),
+           einsum("bid,bjd->bij", {2, 5, 4}, {1, 7, 4}),  // one batch for all
+           einsum("bid,bjd->bji", {2, 5, 4}, {2, 7, 4}),
+       }) {
+    EXPECT_EQ(einsum_becomes(form), Op::kMatMul);
+    check_fused({1}, form, {"Binary", "MatMul"});
+  }
+  for (const auto& form : {einsum("bdi,bdj->bij", {2, 4, 5}, {2, 4, 7}), einsum("bid,hjd->bhij", {2, 5, 4}, {3, 7, 4}),
+                           einsum("bid,bjd->bij", {2, 5, 4}, {2, 7, 1}), einsum("bid,bid->bid", {2, 5, 4}, {2, 5, 4})})
+    EXPECT_EQ(einsum_becomes(form), Op::kEinsum);
+}
+
 }  // namespace
 }  // namespace smelt
