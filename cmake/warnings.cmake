@@ -10,11 +10,16 @@ target_compile_options(smelt_flags INTERFACE -ffp-contract=off -fno-math-errno)
 target_compile_options(smelt_flags INTERFACE -ffunction-sections -fdata-sections)
 # Tables for unwinding exist only of functions that exceptions may pass.
 target_compile_options(smelt_flags INTERFACE $<$<CONFIG:Release>:-fno-asynchronous-unwind-tables>)
-# They are right at calls, where exceptions pass, not behind every push (unwind_rows.py): half of their size.
+# The compiler tells functions that exceptions may pass where it writes tables itself (-fno-dwarf2-cfi-asm). unwind_rows.py
+# makes directives of them that are right at calls, where exceptions pass, not behind every push: a quarter of their size.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 find_program(SMELT_ASSEMBLER as)
-if(SMELT_ASSEMBLER AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64 AND
-   NOT CMAKE_CROSSCOMPILING AND Python3_VERSION VERSION_GREATER_EQUAL 3.10)
+if(SMELT_ASSEMBLER)
+  execute_process(COMMAND ${SMELT_ASSEMBLER} --version OUTPUT_VARIABLE version)
+  string(REGEX MATCH "GNU assembler.* ([0-9]+\\.[0-9]+)" version "${version}")
+endif()
+if(CMAKE_MATCH_1 VERSION_GREATER_EQUAL 2.35 AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND
+   CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64 AND NOT CMAKE_CROSSCOMPILING AND Python3_VERSION VERSION_GREATER_EQUAL 3.10)
   # The compiler looks for its assembler in the folders of -B first.
   set(rows ${CMAKE_CURRENT_LIST_DIR}/unwind_rows.py)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${rows})
@@ -25,7 +30,7 @@ if(SMELT_ASSEMBLER AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_SYSTEM_PROCE
   file(WRITE ${CMAKE_BINARY_DIR}/${assembler}/as "#!/bin/sh\nexec ${python} -I -S ${rows} ${SMELT_ASSEMBLER} \"$@\"\n")
   file(CHMOD ${CMAKE_BINARY_DIR}/${assembler}/as PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE
     WORLD_READ WORLD_EXECUTE)
-  add_compile_options($<$<CONFIG:Release>:-B${assembler}>)
+  add_compile_options($<$<CONFIG:Release>:-B${assembler}> $<$<CONFIG:Release>:-fno-dwarf2-cfi-asm>)
 endif()
 add_link_options(-Wl,--gc-sections)
 if(SMELT_SANITIZE)
