@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "binary/tflite_bfbs_generated.h"
+#include "binary/tflite_schema.h"
 #include "formats/common/flatbuffer_attributes.h"
 #include "formats/tflite/schema.h"
 #include "ops/shape/shape.h"
@@ -79,7 +79,7 @@ StatedAttributes builtin(tfl::BuiltinOptions type, Options&& make) {
   const flatbuffers::Offset<void> options = make(fbb);
   fbb.Finish(tfl::CreateOperator(fbb, 0, 0, 0, type, options));
   const auto* op = flatbuffers::GetRoot<flatbuffers::Table>(fbb.GetBufferPointer());
-  return union_attributes(tfl::ModelBinarySchema::data(), "smelt.tfl.Operator", "builtin_options", *op);
+  return union_attributes(tflite_schema(), "smelt.tfl.Operator", "builtin_options", *op);
 }
 
 TEST(FlatbufferAttributes, AreInTheSchemasOrderWithItsDefaultsAndNames) {

@@ -8,8 +8,6 @@ namespace {
 using flatbuffers::Table;
 using reflection::BaseType;
 
-bool is_scalar(BaseType type) { return type > BaseType::UType && type < BaseType::Float; }
-
 int64_t integer(BaseType type, const uint8_t* at) {
   switch (type) {
     case BaseType::Byte:
@@ -30,76 +28,47 @@ int64_t integer(BaseType type, const uint8_t* at) {
   }
 }
 
-bool has_enumerators(const reflection::Type& type) {
-  return type.index() >= 0 &&
-         (is_scalar(type.base_type()) || (type.base_type() == BaseType::Vector && is_scalar(type.element())));
-}
-
 }  // namespace
 
-SchemaEnums::SchemaEnums(const uint8_t* schema, const char* root)
-    : schema_(*reflection::GetSchema(schema)), objects_(std::make_unique<Object[]>(schema_.objects()->size())) {
-  for (uint32_t o = 0; o < schema_.objects()->size(); ++o)
-    if (schema_.objects()->Get(o)->name()->string_view() == root) root_ = static_cast<int>(o);
-}
-
-int SchemaEnums::table_object(int object) const {
-  return object >= 0 && !schema_.objects()->Get(static_cast<uint32_t>(object))->is_struct() ? object : kNothing;
-}
-
-int SchemaEnums::held(const reflection::Type& type) const {
-  if (type.base_type() == BaseType::Union) return kUnion;
-  const bool tables = type.base_type() == BaseType::Vector && type.element() == BaseType::Obj;
-  return type.base_type() == BaseType::Obj || tables ? table_object(type.index()) : kNothing;
-}
-
-const std::vector<SchemaEnums::Field>& SchemaEnums::fields(int object) const {
-  Object& o = objects_[static_cast<size_t>(object)];
-  std::call_once(o.once, [&] {
-    o.fields.clear();  // of an attempt that found no memory
-    for (const reflection::Field* f : *schema_.objects()->Get(static_cast<uint32_t>(object))->fields()) {
-      const int holds = held(*f->type());
-      if (holds != kNothing || has_enumerators(*f->type())) o.fields.push_back({f, holds});
-    }
-  });
-  return o.fields;
-}
-
-Status SchemaEnums::check(const Table& table) const {
-  return root_ < 0 ? Status(InvalidModel("the schema has no such table")) : check(table, root_);
-}
-
-Status SchemaEnums::check_scalar(const reflection::Field& field, BaseType type, const uint8_t* at) const {
-  const int64_t value = integer(type, at);
-  if (schema_.enums()->Get(static_cast<uint32_t>(field.type()->index()))->values()->LookupByKey(value)) return Ok();
-  return InvalidModel(field.name()->str(), " ", value, " is not in the schema");
-}
-
 Status SchemaEnums::check(const Table& table, int object) const {
-  for (const auto& [field, holds] : fields(object)) {
-    if (!table.CheckField(field->offset())) continue;
-    const reflection::Type& type = *field->type();
-    if (is_scalar(type.base_type())) {
-      SMELT_TRY(check_scalar(*field, type.base_type(), table.GetAddressOf(field->offset())));
-    } else if (holds == kUnion) {
+  for (int f = objects[object].begin; f < objects[object].end; ++f)
+    if (table.CheckField(fields[f].offset)) SMELT_TRY(check(table, fields[f]));
+  return Ok();
+}
+
+Status SchemaEnums::check(const Table& table, const Field& field) const {
+  switch (field.holds) {
+    case kScalar:
+      return check_scalar(field, table.GetAddressOf(field.offset));
+    case kScalars: {
+      const auto* scalars = table.GetPointer<const flatbuffers::VectorOfAny*>(field.offset);
+      const size_t size = flatbuffers::GetTypeSize(field.type);
+      for (size_t i = 0; i < scalars->size(); ++i) SMELT_TRY(check_scalar(field, scalars->Data() + i * size));
+      return Ok();
+    }
+    case kObject:
+      return check(*table.GetPointer<const Table*>(field.offset), field.index);
+    case kObjects: {
+      const auto* tables = table.GetPointer<const flatbuffers::Vector<flatbuffers::Offset<Table>>*>(field.offset);
+      for (const Table* t : *tables) SMELT_TRY(check(*t, field.index));
+      return Ok();
+    }
+    case kUnion: {
       // The field before a union's says which type it has.
-      const auto number = table.GetField<uint8_t>(static_cast<uint16_t>(field->offset() - sizeof(uint16_t)), 0);
-      const auto* value = schema_.enums()->Get(static_cast<uint32_t>(type.index()))->values()->LookupByKey(number);
-      const int member = value && value->union_type() ? table_object(value->union_type()->index()) : kNothing;
-      if (member >= 0) SMELT_TRY(check(*table.GetPointer<const Table*>(field->offset()), member));
-    } else if (type.base_type() == BaseType::Obj) {
-      SMELT_TRY(check(*table.GetPointer<const Table*>(field->offset()), holds));
-    } else if (holds >= 0) {
-      const auto* tables = table.GetPointer<const flatbuffers::Vector<flatbuffers::Offset<Table>>*>(field->offset());
-      for (const Table* t : *tables) SMELT_TRY(check(*t, holds));
-    } else {
-      const auto* scalars = table.GetPointer<const flatbuffers::VectorOfAny*>(field->offset());
-      const size_t size = flatbuffers::GetTypeSize(type.element());
-      for (size_t i = 0; i < scalars->size(); ++i)
-        SMELT_TRY(check_scalar(*field, type.element(), scalars->Data() + i * size));
+      const auto number = table.GetField<uint8_t>(static_cast<uint16_t>(field.offset - sizeof(uint16_t)), 0);
+      const int16_t* of_union = members + field.index;
+      const int object = number < of_union[0] ? of_union[1 + number] : -1;
+      return object < 0 ? Ok() : check(*table.GetPointer<const Table*>(field.offset), object);
     }
   }
   return Ok();
+}
+
+Status SchemaEnums::check_scalar(const Field& field, const uint8_t* at) const {
+  const int64_t value = integer(field.type, at);
+  const Values& known = values[field.index];
+  if (value >= known.first && value <= known.last) return Ok();
+  return InvalidModel(names + field.name, " ", value, " is not in the schema");
 }
 
 }  // namespace smelt

@@ -2,46 +2,44 @@
 
 #include <flatbuffers/reflection.h>
 
-#include <memory>
-#include <mutex>
-#include <vector>
-
 #include "smelt/result.h"
 
 namespace smelt {
 
 /// The enumerations below one table of a flatbuffer schema: which of its fields, and of the tables that these hold,
-/// have enumerators. Made once a schema.
-class SchemaEnums {
- public:
-  /// schema: the binary schema of a build's NAME_bfbs_generated.h, which outlives the object. root: the name of a table
-  /// with its namespace.
-  SchemaEnums(const uint8_t* schema, const char* root);
+/// have enumerators. cmake/schema_enums.py makes the constants that it points to.
+struct SchemaEnums {
+  enum Holds : uint8_t { kScalar, kScalars, kObject, kObjects, kUnion };
+  struct Field {
+    uint16_t name, offset;      ///< in `names`; in the table of offsets of an object
+    reflection::BaseType type;  ///< of the scalar, or of each
+    Holds holds;
+    uint16_t index;  ///< in `values`, `objects` or `members`
+  };
+  /// An object's fields.
+  struct Object {
+    uint16_t begin, end;
+  };
+  /// An enumeration, which has no gaps.
+  struct Values {
+    int32_t first, last;
+  };
+
+  const char* names;
+  const Field* fields;  ///< with enumerators, or that hold tables with some
+  const Object* objects;
+  const Values* values;
+  const int16_t* members;  ///< of each union: their number, then the object of each, -1 for one without enumerators
+  uint16_t root;           ///< object
+
   /// Fails for an enumerator below `table`, a root table of a verified buffer, that the schema does not have. The types
   /// of unions are not looked at.
-  Status check(const flatbuffers::Table& table) const;
+  Status check(const flatbuffers::Table& table) const { return check(table, root); }
 
  private:
-  struct Field {
-    const reflection::Field* field;
-    int holds;  ///< the object that it holds, or each of its elements; kUnion, kNothing
-  };
-  static constexpr int kNothing = -1, kUnion = -2;
-  /// What is looked at in a table; found when the first one is checked.
-  struct Object {
-    std::once_flag once;
-    std::vector<Field> fields;  ///< with enumerators, or that hold tables
-  };
-  const std::vector<Field>& fields(int object) const;
-  /// The object of a type, kUnion or kNothing.
-  int held(const reflection::Type& type) const;
-  int table_object(int object) const;
   Status check(const flatbuffers::Table& table, int object) const;
-  Status check_scalar(const reflection::Field& field, reflection::BaseType type, const uint8_t* at) const;
-
-  const reflection::Schema& schema_;
-  std::unique_ptr<Object[]> objects_;  ///< one for each of the schema's
-  int root_ = -1;
+  Status check(const flatbuffers::Table& table, const Field& field) const;
+  Status check_scalar(const Field& field, const uint8_t* at) const;
 };
 
 }  // namespace smelt

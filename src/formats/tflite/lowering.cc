@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/selection.h"
-#include "binary/tflite_bfbs_generated.h"
+#include "binary/tflite_enums.h"
 #include "formats/common/flatbuffer_enums.h"
 #include "formats/tflite/custom.h"
 #include "ops/control/control.h"
@@ -207,8 +207,8 @@ Status lower_operator(SubgraphReader& subgraph, const tfl::Operator& op, int ind
   if (auto s = c.finish(); !s.ok()) return located(s);
   if (!kBuildsEverything) return Ok();  // without the schema's names
   // Enumerators of options that no lowering reads.
-  static const SchemaEnums enums(tfl::ModelBinarySchema::data(), "smelt.tfl.Operator");
-  if (auto s = enums.check(reinterpret_cast<const flatbuffers::Table&>(op)); !s.ok()) return located(s);
+  if (auto s = tflite_operator_enums().check(reinterpret_cast<const flatbuffers::Table&>(op)); !s.ok())
+    return located(s);
   return Ok();
 }
 

@@ -1,5 +1,5 @@
 // What a file states of an operator: its builtin options, or its custom options where those are a FlexBuffer map.
-#include "binary/tflite_bfbs_generated.h"
+#include "binary/tflite_schema.h"
 #include "formats/common/flatbuffer_attributes.h"
 #include "formats/tflite/custom.h"
 
@@ -29,7 +29,7 @@ StatedAttributes stated_attributes(OperatorContext& c) {
   const auto& op = reinterpret_cast<const flatbuffers::Table&>(c.op());
   StatedAttributes out;
   for (const char* options : {"builtin_options", "builtin_options_2"})
-    for (auto& attribute : union_attributes(tfl::ModelBinarySchema::data(), "smelt.tfl.Operator", options, op))
+    for (auto& attribute : union_attributes(tflite_schema(), "smelt.tfl.Operator", options, op))
       out.push_back(std::move(attribute));
   const auto bytes = custom_bytes(c);
   if (!bytes.ok() || bytes->empty()) return out;
