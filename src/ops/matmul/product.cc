@@ -1,6 +1,7 @@
 #include "ops/matmul/product.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ops/common/gemm.h"
 
@@ -25,12 +26,23 @@ int64_t matrix_offset(const MatrixView& v, const Shape& batch, int64_t index) {
   return offset;
 }
 
-/// The matrix with contiguous rows: itself, or a copy in `buffer`.
+/// Columns of b that are packed at a time; a multiple of those that gemm_accumulate() takes.
+constexpr int64_t kPanel = 64;
+
+bool has_contiguous_rows(const MatrixView& v) { return v.column_stride == 1 && v.row_stride == v.columns; }
+
+/// Columns [begin, end) of c += a b. a has contiguous rows; those of b are packed into `panel`, [k, kPanel], where b's
+/// are not.
 template <class T>
-const T* contiguous(const MatrixView& v, const T* base, T* buffer) {
-  if (v.column_stride == 1 && v.row_stride == v.columns) return base;
-  pack(base, v.rows, v.columns, v.row_stride, v.column_stride, buffer);
-  return buffer;
+void multiply_columns(int64_t m, const T* a, const MatrixView& bv, const T* b, int64_t begin, int64_t end, T* panel,
+                      T* c) {
+  const int64_t k = bv.rows, n = bv.columns;
+  if (has_contiguous_rows(bv)) return gemm_accumulate(m, end - begin, k, a, k, b + begin, n, c + begin, n);
+  for (int64_t j = begin; j < end; j += kPanel) {
+    const int64_t columns = std::min(kPanel, end - j);
+    pack(b + j * bv.column_stride, k, columns, bv.row_stride, bv.column_stride, panel);
+    gemm_accumulate(m, columns, k, a, k, panel, columns, c + j, n);
+  }
 }
 
 }  // namespace
@@ -50,26 +62,22 @@ Result<T*> multiply(KernelContext& ctx, const MatMulGeometry& g, const T* a, con
     av.rows = m;
     batches = 1;
   }
-  SMELT_ASSIGN(T* const a_buffer, scratch_array<T>(ctx, m * k));
-  SMELT_ASSIGN(T* const b_buffer, scratch_array<T>(ctx, k * n));
-  int64_t packed_b = -1;
-  const T* bm = nullptr;
   const int64_t tasks = std::max(1, ctx.threads().threads());
+  const bool packs_a = !has_contiguous_rows(av), packs_b = !has_contiguous_rows(g.b);
+  SMELT_ASSIGN(T* const rows, scratch_array<T>(ctx, packs_a ? m * k : 0));
+  SMELT_ASSIGN(T* const panels, scratch_array<T>(ctx, packs_b ? tasks * k * kPanel : 0));
   for (int64_t i = 0; i < batches; ++i) {
     SMELT_TRY(ctx.tick());
-    const T* am = contiguous(av, batches == 1 ? a : a + matrix_offset(av, g.batch, i), a_buffer);
-    const int64_t b_offset = batches == 1 ? 0 : matrix_offset(g.b, g.batch, i);
-    if (b_offset != packed_b) {
-      bm = contiguous(g.b, b + b_offset, b_buffer);
-      packed_b = b_offset;
-    }
+    const T* am = batches == 1 ? a : a + matrix_offset(av, g.batch, i);
+    if (packs_a) pack(std::exchange(am, rows), m, k, av.row_stride, av.column_stride, rows);
+    const T* bm = batches == 1 ? b : b + matrix_offset(g.b, g.batch, i);
     T* c = out + i * m * n;
     ctx.threads().parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t blocks = (n + 15) / 16;
         const int64_t j0 = std::min(n, blocks * task / tasks * 16);
         const int64_t j1 = std::min(n, blocks * (task + 1) / tasks * 16);
-        gemm_accumulate(m, j1 - j0, k, am, k, bm + j0, n, c + j0, n);
+        multiply_columns(m, am, g.b, bm, j0, j1, packs_b ? panels + task * k * kPanel : nullptr, c);
       }
     });
   }
