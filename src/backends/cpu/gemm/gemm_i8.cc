@@ -338,6 +338,16 @@ void GemmI8::pack(const int8_t* weights, int64_t k, int64_t n, const int32_t* bi
     pack_panels(*this, weights, k, n, bias, a_zero, packed);
 }
 
+int64_t GemmI8::row_times_panels(int64_t n, int64_t k, const void* a, bool a_signed, const void* packed, int64_t p,
+                                 int64_t last, int32_t* acc) const {
+  constexpr int64_t kMost = 16;
+  if (!row_tile) return 0;
+  const int64_t end = std::min(p + kMost, last), count = width(n, end - 1) > lanes ? end - p : end - p - 1;
+  if (count > 0)
+    row_tile(*this, a, a_signed, static_cast<const char*>(packed) + panel_offset(k, p), count, steps(k), acc);
+  return count;
+}
+
 void GemmI8::convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, bool is_signed, int32_t zero, void* a,
                      int64_t lda, bool flipped) const {
   if (ldx == k && lda == k * (bytes ? 1 : 2)) {  // no gaps: one long row

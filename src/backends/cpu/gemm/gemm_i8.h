@@ -50,6 +50,10 @@ struct GemmI8 {
   using Tiles = std::array<std::array<std::array<Tile, 32>, 2>, 2>;
   Tiles tiles{};              ///< [a is int8][panel width / lanes - 1][rows - 1]; int16s: the same of both signs
   Tiles prefetching_tiles{};  ///< as `tiles`, and equal to those where a prefetch does not pay off
+  /// One row times `count` wide panels, whose accumulators lie behind each other.
+  using RowTile = void (*)(const GemmI8& g, const void* row, bool is_signed, const void* panels, ptrdiff_t count,
+                           ptrdiff_t steps, int32_t* acc);
+  RowTile row_tile = nullptr;  ///< null: there is none
 
   int64_t nr() const { return 2 * lanes; }
   int64_t per_step() const { return bytes ? 4 : 2; }
@@ -79,8 +83,8 @@ struct GemmI8 {
     const int64_t most = std::max<int64_t>(1, block_bytes / std::max<int64_t>(1, a_row_bytes(k) * mr)) * mr;
     return round_up(ceil_div(m, ceil_div(m, most)), mr);
   }
-  /// Calls done(accumulators, row, rows, column, columns) for each tile, accumulators nr() apart. a_signed: the bytes
-  /// of a are int8.
+  /// Calls done(accumulators, row, rows, column, columns) for each tile, accumulators nr() apart; a single row may come
+  /// with the columns of several panels. a_signed: the bytes of a are int8.
   template <class F>
   void run(int64_t m, int64_t n, int64_t k, const void* a, int64_t lda, bool a_signed, const void* packed,
            int64_t first, int64_t last, F&& done) const {
@@ -89,7 +93,9 @@ struct GemmI8 {
     const int64_t count = steps(k), block = block_rows(m, k);
     for (int64_t row = 0; row < m; row += block) {
       const EvenTiles of_block(std::min(block, m - row), mr);
-      for (int64_t p = first; p < last; ++p) {
+      for (int64_t p = first, done_panels = 1; p < last; p += done_panels) {
+        const int64_t by_row = m == 1 ? row_times_panels(n, k, a, a_signed, packed, p, last, acc) : 0;
+        done_panels = std::max<int64_t>(1, by_row);
         const bool sign = a_signed, wide = width(n, p) > lanes, prefetches = p + 1 < last || row + block < m;
         const auto* panel = static_cast<const char*>(packed) + panel_offset(k, p);
         const auto* next = static_cast<const char*>(packed) + panel_offset(k, p + 1 < last ? p + 1 : first);
@@ -98,12 +104,16 @@ struct GemmI8 {
           here = of_block.rows(t);
           const void* rows_of_a = static_cast<const char*>(a) + i * lda;
           const auto& of_sign = (prefetches && i == row ? prefetching_tiles : tiles)[sign];
-          of_sign[wide][here - 1](&rows_of_a, 1, lda, panel, count, acc, next, state);
-          done(acc, i, here, p * nr(), std::min(nr(), n - p * nr()));
+          if (by_row == 0) of_sign[wide][here - 1](&rows_of_a, 1, lda, panel, count, acc, next, state);
+          done(acc, i, here, p * nr(), std::min(done_panels * nr(), n - p * nr()));
         }
       }
     }
   }
+  /// A row times as many panels from p on as `acc` holds the results of, at once. Returns their number; 0: there is no
+  /// tile for that.
+  int64_t row_times_panels(int64_t n, int64_t k, const void* a, bool a_signed, const void* packed, int64_t p,
+                           int64_t last, int32_t* acc) const;
   /// Turns rows of k quantized bytes into rows of a. is_signed: int8, else uint8. Bytes: as they are, or `flipped`.
   /// Int16Form: `zero` is subtracted.
   void convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, bool is_signed, int32_t zero, void* a,

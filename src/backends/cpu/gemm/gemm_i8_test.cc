@@ -103,6 +103,17 @@ TEST(GemmI8, EveryHeightOfTiles) {
       }
 }
 
+// Single rows, by several panels at once and what is left of them.
+TEST(GemmI8, SingleRows) {
+  for (const int64_t n : {128, 160, 300, 400})
+    for (const int64_t k : {1, 61, 64, 132})
+      for (const bool a_signed : {false, true}) {
+        const Product product(1, n, k, a_signed, a_signed ? -3 : 129);
+        for (const Isa isa : test::tested_isas())
+          for (const bool fits : {true, false}) product.check(gemm_i8(isa, fits), isa);
+      }
+}
+
 // Rows of int8 with flipped sign bits are uint8 whose accumulators are the same.
 TEST(GemmI8, FlippedRows) {
   for (const int64_t k : {1, 63, 64, 200})

@@ -75,6 +75,48 @@ void low_vnni_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const 
     }
 }
 
+void vnni_row_tile(const GemmI8& g, const void* row, bool is_signed, const void* panels, ptrdiff_t count,
+                   ptrdiff_t steps, int32_t* __restrict result) {
+  // Beyond the level-2 cache the hardware does not bring panels as fast as memory allows.
+  constexpr ptrdiff_t kLarge = 128 * 1024, kAhead = 2048;
+  constexpr int kSets = kChains / 2;
+  const __m512i flip = _mm512_set1_epi32(is_signed ? static_cast<int>(0x80808080u) : 0);
+  const bool far = count * steps * 128 >= kLarge;
+  const auto* b = static_cast<const char*>(panels);
+  for (; count > 0; --count, result += 32) {
+    const auto* a = static_cast<const char*>(row);
+    __m512i acc[kSets][2];
+#pragma GCC unroll 4
+    for (int s = 0; s < kSets; ++s)
+#pragma GCC unroll 2
+      for (int j = 0; j < 2; ++j) acc[s][j] = s == 0 ? _mm512_load_si512(b + j * 64) : _mm512_setzero_si512();
+    b += g.addend_rows * 2 * 64;
+    const auto step = [&](int s) {
+      int group;
+      __builtin_memcpy(&group, a, 4);
+      const __m512i av = _mm512_xor_si512(_mm512_set1_epi32(group), flip);
+#pragma GCC unroll 2
+      for (int j = 0; j < 2; ++j, b += 64) acc[s][j] = _mm512_dpbusd_epi32(acc[s][j], av, _mm512_load_si512(b));
+      a += 4;
+    };
+    ptrdiff_t i = 0;
+    for (; i + kSets <= steps; i += kSets) {
+      if (far)
+#pragma GCC unroll 8
+        for (int line = 0; line < kSets * 2; ++line) _mm_prefetch(b + kAhead + line * 64, _MM_HINT_T0);
+#pragma GCC unroll 4
+      for (int s = 0; s < kSets; ++s) step(s);
+    }
+    for (; i < steps; ++i) step(0);
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+#pragma GCC unroll 4
+      for (int s = 1; s < kSets; ++s) acc[0][j] = _mm512_add_epi32(acc[0][j], acc[s][j]);
+      _mm512_store_si512(result + j * 16, acc[0][j]);
+    }
+  }
+}
+
 template <class P, int MR, int NV, bool kPrefetches, int kAddendRows = 1>
 void vnni_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
                int32_t* __restrict result, const void* next, TileState& /*state*/) {
@@ -157,6 +199,7 @@ void fill_vnni_tiles(GemmI8& bytes, GemmI8& int16s) {
   fill<Int8Products, 14>(bytes, false);
   fill<SignedInt8Products, 14>(bytes, true);
   for (const bool sign : {false, true}) fill<Int16Products, 14>(int16s, sign);
+  bytes.row_tile = vnni_row_tile;
 }
 
 void fill_vnni_tiles_for_amx(GemmI8& bytes) {
