@@ -99,6 +99,8 @@ void gemm_tile(const GemmChunk& chunk, const float* a, float* HWY_RESTRICT c, co
     for (; i >= kUnroll; i -= kUnroll) {
 #pragma GCC unroll 4
       for (int u = 0; u < kUnroll; ++u) row_step(u % kSplit, u);
+      if constexpr (MR == 1 && NV == 2 && HWY_MAX_BYTES >= 64)
+        if (ahead_step != 0) read_ahead<kUnroll * NV>(b);
       b += kUnroll * NV * L;
       if constexpr (MR >= kFewRows) {
         prefetch_lines(ahead);
@@ -351,6 +353,7 @@ void GemmF32::pack(const float* b, int64_t stride_k, int64_t stride_n, int64_t k
 namespace {
 
 constexpr int64_t kMostBytes = 128;  ///< that a tile prefetches with two rows of b
+constexpr int64_t kLarge = 8192;     ///< rows of panels, about 1 MiB, that one row reads ahead
 
 /// How K is split: chunks of `runs` whole runs, or of `length` elements of one run.
 struct Split {
@@ -373,13 +376,14 @@ struct Split {
                                             int64_t n, const float* packed, int64_t first, int64_t last,
                                             const float* row_bias, float lo, float hi) {
   TileState state;
+  const bool far = k * (last - first) >= kLarge || strip.rows > 1;
   for (int64_t p = first; p < last; ++p) {
     const int64_t w = g.width(n, p), column = p * g.nr();
     const float* const panel = packed + g.panel_offset(k, p);
     const float* const next = p + 1 < last ? panel + (k + 1) * w : nullptr;
-    const GemmChunk chunk{
-        runs,  panel + w, panel, strip.lda, strip.ldc, std::min(g.nr(), n - column), lo, hi, next ? kMostBytes : 0,
-        &state};
+    const int64_t ahead = next && far ? kMostBytes : 0;
+    const GemmChunk chunk{runs, panel + w, panel, strip.lda, strip.ldc, std::min(g.nr(), n - column),
+                          lo,   hi,        ahead, &state};
     g.tiles_of(w, column, chunk.n)[strip.rows - 1](chunk, strip.a, strip.c + column, row_bias,
                                                    reinterpret_cast<const char*>(next ? next : panel));
   }

@@ -25,6 +25,14 @@ HWY_INLINE void prefetch_lines(const char* p) {
   __builtin_prefetch(p + 64, 0, 2);
 }
 
+/// Asks for `kLines` cache lines of a matrix that is read once, from b + 2 KiB on: by itself the hardware stops at each
+/// page, and brings what lies beyond the level-2 cache less fast than memory allows.
+template <int kLines>
+HWY_INLINE void read_ahead(const float* b) {
+#pragma GCC unroll 8
+  for (int line = 0; line < kLines; ++line) __builtin_prefetch(b + 512 + line * 16);
+}
+
 #if HWY_MAX_BYTES >= 64
 /// gemm_tile() of two vectors of columns whose second one is half empty: that of a row holds the columns of the next
 /// row in its upper half.
