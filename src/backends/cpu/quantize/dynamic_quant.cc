@@ -66,6 +66,7 @@ HWY_INLINE bool finite_range_inline(const float* x, int64_t n, float* low, float
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   constexpr int kChains = 4;  // one waits for its own results
   V lows[kChains], highs[kChains], zeros[kChains];
+#pragma GCC unroll 4
   for (int c = 0; c < kChains; ++c) {
     lows[c] = highs[c] = hn::Set(d, x[0]);
     zeros[c] = hn::Zero(d);
@@ -88,7 +89,7 @@ HWY_INLINE bool finite_range_inline(const float* x, int64_t n, float* low, float
     zeros[0] = hn::Add(zeros[0], zeros[c]);
   }
   float lo = hn::GetLane(hn::MinOfLanes(d, lows[0])), hi = hn::GetLane(hn::MaxOfLanes(d, highs[0]));
-  float zero = hn::GetLane(hn::SumOfLanes(d, zeros[0]));
+  float zero = hn::AllTrue(d, hn::Eq(zeros[0], hn::Zero(d))) ? 0.0f : 1.0f;
   for (; i < n; ++i) {
     lo = std::min(lo, x[i]);
     hi = std::max(hi, x[i]);
@@ -272,17 +273,58 @@ bool choose_params(const float* x, int64_t n, bool asymmetric, QuantParams* para
   return n > 0 && finite_range_inline(x, n, &low, &high) && params_of_range(low, high, asymmetric, params, rule);
 }
 
+/// Rows whose parameters are found side by side.
+constexpr int64_t kTogether = 8;
+
+#if HWY_MAX_BYTES >= 64
+/// choose_params() of the asymmetric parameters of so many rows at once.
+void choose_params_of_rows(const float* x, int64_t rows, int64_t n, bool* found, QuantParams* params,
+                           QuantRule* rules) {
+  const hn::CappedTag<double, kTogether> d;
+  const hn::Rebind<float, decltype(d)> df;
+  const hn::Rebind<int32_t, decltype(d)> di;
+  float low[kTogether] = {}, high[kTogether] = {}, scale[kTogether], inverse[kTogether];
+  int32_t zero[kTogether];
+  for (int64_t r = 0; r < rows; ++r)
+    found[r] = finite_range(x + r * n, n, &low[r], &high[r]) && (low[r] < 0 || high[r] > 0);
+  const auto least = hn::PromoteTo(d, hn::Min(hn::LoadU(df, low), hn::Zero(df)));
+  const auto most = hn::PromoteTo(d, hn::Max(hn::LoadU(df, high), hn::Zero(df)));
+  const auto step = hn::Div(hn::Sub(most, least), hn::Set(d, 255.0));
+  const auto at_least = hn::Div(least, step), at_most = hn::Div(most, step);
+  const auto nearer =
+      hn::Lt(hn::Add(hn::Set(d, 128.0), hn::Abs(at_least)), hn::Add(hn::Set(d, 127.0), hn::Abs(at_most)));
+  auto z = hn::IfThenElse(nearer, hn::Sub(hn::Set(d, -128.0), at_least), hn::Sub(hn::Set(d, 127.0), at_most));
+  z = hn::Min(hn::Max(z, hn::Set(d, -128.0)), hn::Set(d, 127.0));
+  const auto half = hn::CopySign(hn::Set(d, 0x1.fffffffffffffp-2), z);  // of std::round
+  hn::StoreU(hn::DemoteTo(di, hn::Add(z, half)), di, zero);
+  const auto s = hn::DemoteTo(df, step);
+  hn::StoreU(s, df, scale);
+  hn::StoreU(hn::Div(hn::Set(df, 1.0f), s), df, inverse);
+  for (int64_t r = 0; r < rows; ++r) {
+    params[r] = {scale[r], zero[r]};
+    rules[r] = row_rule(inverse[r], zero[r], -128);
+  }
+}
+#endif
+
 void quantize_rows(const float* x, int64_t rows, int64_t n, bool asymmetric, int8_t* out, int64_t stride,
                    QuantParams* params) {
   // A row's parameters take a chain of reductions and divisions: those of some rows, near enough to stay in the nearest
   // cache, are found side by side.
-  constexpr int64_t kTogether = 4, kMostFloats = 8192;
-  const int64_t together = n <= kMostFloats / kTogether ? kTogether : 1;
+  constexpr int64_t kMostFloats = 8192;
+  const int64_t together = std::clamp<int64_t>(kMostFloats / std::max<int64_t>(n, 1), 1, kTogether);
   while (rows > 0) {
     QuantRule rules[kTogether];
     bool found[kTogether];
     const int64_t here = std::min(rows, together);
-    for (int64_t r = 0; r < here; ++r) found[r] = choose_params(x + r * n, n, asymmetric, params + r, &rules[r]);
+#if HWY_MAX_BYTES >= 64
+    const bool at_once = asymmetric && here > 1 && n > 0;
+    if (at_once) choose_params_of_rows(x, here, n, found, params, rules);
+#else
+    constexpr bool at_once = false;
+#endif
+    for (int64_t r = 0; r < here && !at_once; ++r)
+      found[r] = choose_params(x + r * n, n, asymmetric, params + r, &rules[r]);
     for (int64_t r = 0; r < here; ++r, x += n, out += stride, ++params) {
       if (found[r])
         quantize_row_to(x, n, rules[r], out);
@@ -388,12 +430,11 @@ bool params_of_range(float low, float high, bool asymmetric, QuantParams* params
   if (!(magnitude > 0)) return false;
   if (asymmetric) {
     if (!choose_asymmetric_quant_params(low, high, *params)) return false;
-    *rule = {.scale = 1.0f / params->scale, .zero = params->zero_point, .away = true, .factor = true};
+    *rule = row_rule(1.0f / params->scale, params->zero_point, -128);
   } else {
     *params = {magnitude / 127.0f, 0};
-    *rule = {.scale = 127.0f / magnitude, .low = -127, .away = true, .factor = true};
+    *rule = row_rule(127.0f / magnitude, 0, -127);
   }
-  rule->in_range = std::isfinite(rule->scale);  // that of subnormal numbers is not
   return true;
 }
 

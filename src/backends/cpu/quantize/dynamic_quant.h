@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "backends/cpu/core/isa.h"
@@ -24,6 +25,12 @@ struct QuantRule {
 QuantRule quant_rule(DType dtype);
 /// A quantized value of one set of quantization parameters. Precondition: is_per_tensor(t.quant).
 QuantRule quant_rule(const ValueType& t);
+
+/// The rule of a row that is quantized at run time, x * factor to int8 from `low` on.
+inline QuantRule row_rule(float factor, int32_t zero, int32_t low) {
+  const bool in_range = std::isfinite(factor);  // that of subnormal numbers is not
+  return {.scale = factor, .zero = zero, .low = low, .away = true, .factor = true, .in_range = in_range};
+}
 
 /// The type of a float32 value once it is quantized at run time: int8, its scale and zero point not known yet.
 ValueType dynamically_quantized(const ValueType& x);
