@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/selection.h"
 #include "ops/core/op.h"
 #include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"
@@ -386,6 +387,8 @@ void recompose(Graph& graph) {
       made = run_time_quantized(in, n);
     } else if (n.op == Op::kReshape) {
       made = group_normalization(in, n);
+    } else if (n.op == Op::kConcat && builds_op("ScatterND")) {
+      made = list_with_item(in, n);
     } else if (n.op == Op::kReduce) {
       made = vector_norm(in, n);
     } else if (n.op == Op::kEinsum) {

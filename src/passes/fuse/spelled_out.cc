@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "ops/core/op.h"
+#include "ops/gather/gather.h"
 #include "ops/matmul/einsum_equation.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
+#include "ops/shape/shape.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -47,7 +49,60 @@ ValueId unflattened(const Pattern& in, ValueId id, int64_t b, int64_t h) {
   return joins ? reshape->inputs[0] : kNoValue;
 }
 
+/// True if all elements of a constant are this number.
+bool is_filled(const Pattern& in, ValueId id, int64_t value) {
+  const Tensor* c = in.constant(id);
+  if (!c || !is_integer(c->dtype())) return false;
+  for (int64_t i = 0; i < c->elements(); ++i)
+    if (get_int(*c, i) != value) return false;
+  return true;
+}
+
+/// The first number, a vector of one, of those of a vector whose others are constants, all `rest`; kNoValue if they are
+/// not, or not `count` in all.
+ValueId first_before(const Pattern& in, ValueId id, int64_t rest, int count) {
+  const Node* concat = in.producer(id, Op::kConcat);
+  if (!concat || concat->inputs.size() != 2 || !is_filled(in, concat->inputs[1], rest)) return kNoValue;
+  const bool fits =
+      in.type(concat->inputs[0]).shape == Shape{1} && in.constant(concat->inputs[1])->elements() == count - 1;
+  return fits ? concat->inputs[0] : kNoValue;
+}
+
+/// True if number b, a vector of one, is a + 1.
+bool is_next(const Pattern& in, ValueId a, ValueId b) {
+  const auto number = [&](ValueId id) {
+    const Node* reshape = in.producer(id, Op::kReshape);
+    return reshape ? reshape->inputs[0] : id;
+  };
+  a = number(a);
+  const Node* sum = in.producer(number(b), Op::kBinary);
+  const auto* f = sum ? static_cast<const BinaryAttrs*>(sum->attrs.get()) : nullptr;
+  if (!f || f->fn != Binary::kAdd || f->alpha != 1 || f->act.kind != ActKind::kNone) return false;
+  return sum->inputs[0] == a && in.scalar(sum->inputs[1], a) == 1;
+}
+
 }  // namespace
+
+[[gnu::cold]] std::optional<Node> list_with_item(const Pattern& in, const Node& n) {
+  const Shape& y = in.type(n.outputs[0]).shape;
+  const int64_t axis = static_cast<const AxisAttrs&>(*n.attrs).axis;
+  if (n.inputs.size() != 3 || (axis != 0 && axis != -y.rank())) return std::nullopt;
+  const Node *before = in.producer(n.inputs[0], Op::kSliceSize), *behind = in.producer(n.inputs[2], Op::kSliceSize);
+  const Node* item = in.producer(n.inputs[1], Op::kReshape);
+  if (!before || !behind || !item || before->inputs[0] != behind->inputs[0]) return std::nullopt;
+  const ValueId x = before->inputs[0], value = item->inputs[0];
+  if (!in.is_f32(x) || !in.is_f32(value)) return std::nullopt;
+  const Shape &list = in.type(x).shape, &one = in.type(value).shape;
+  if (list.rank() != one.rank() + 1 || !one.is_static()) return std::nullopt;
+  for (int d = 0; d < one.rank(); ++d)
+    if (list[d + 1] != one[d]) return std::nullopt;
+  const ValueId i = first_before(in, before->inputs[2], -1, list.rank());
+  const ValueId next = first_before(in, behind->inputs[1], 0, list.rank());
+  if (i == kNoValue || next == kNoValue || !is_filled(in, before->inputs[1], 0) ||
+      !is_filled(in, behind->inputs[2], -1) || !is_next(in, i, next))
+    return std::nullopt;
+  return remade(n, Op::kScatterND, make_attrs<ScatterAttrs>(), {x, i, value}, "TensorListSetItem");
+}
 
 std::optional<Node> parametric_relu(const Pattern& in, const Node& n) {
   const Node* test = in.producer(n.inputs[0], Op::kBinary);

@@ -16,6 +16,9 @@ std::optional<Node> batched_product(const Pattern& in, const Node& n);
 /// The Einsum `n` as a MatMul, where it is a stack of products of matrices that lie behind each other:
 /// "bhid,bhjd->bhij".
 std::optional<Node> einsum_product(const Pattern& in, const Node& n);
+/// The Concat `n` of x[: i], an item and x[i + 1 :], along the outermost dimension, as x with item i replaced: how
+/// TensorFlow Lite sets an item of a list. An i that is not in x is an error either way, but that -1 is the last one.
+std::optional<Node> list_with_item(const Pattern& in, const Node& n);
 /// The Add `n` of x + (bias + weights * (x * gate)) as x * (weights * gate + 1) + bias, where the gate has one number
 /// for several of x. Nodes below `n` are rewritten.
 std::optional<Node> scaled_residual(Pattern& in, const Node& n);

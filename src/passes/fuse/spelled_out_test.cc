@@ -63,6 +63,30 @@ TEST(SpelledOut, NormsOfRows) {
               {"Reduce", "Unary", "Binary"});
 }
 
+/// x with its mean row in place of its row of the greatest mean, set as TensorFlow Lite sets an item of a list; the
+/// rows behind it are from `step` rows behind it on.
+ValueId with_item(Forms& f, ValueId x, int64_t step) {
+  const ValueId i = f.op(Op::kArgReduce, make_attrs<ArgReduceAttrs>(), {f.reshape(f.mean(x), {6})});
+  const ValueId next = f.binary(Binary::kAdd, i, f.b.i64_scalar(step));
+  const auto numbers = [&](ValueId first, int64_t rest) {
+    return f.op(Op::kConcat, make_attrs<AxisAttrs>(0), {f.reshape(first, {1}), f.b.i64({rest})});
+  };
+  const auto slice = [&](ValueId begin, ValueId size) {
+    return f.op(Op::kSliceSize, make_attrs<NoAttrs>(), {x, begin, size});
+  };
+  const ValueId item = f.reshape(f.unary(Unary::kTanh, f.reshape(f.mean(x, 0), {24})), {1, 24});
+  return f.op(Op::kConcat, make_attrs<AxisAttrs>(0),
+              {slice(f.b.i64({0, 0}), numbers(i, -1)), item, slice(numbers(next, 0), f.b.i64({-1, -1}))});
+}
+
+TEST(SpelledOut, ItemsOfLists) {
+  check_fused({6, 24}, [](Forms& f, ValueId x) { return with_item(f, x, 1); },
+              {"Reduce", "ArgReduce", "Reduce", "Unary", "ScatterND"});
+  check_fused(
+      {6, 24}, [](Forms& f, ValueId x) { return with_item(f, x, 0); },  // the list grows
+      {"Reduce", "ArgReduce", "Binary", "Reduce", "Unary", "Concat", "SliceSize", "Concat", "SliceSize", "Concat"});
+}
+
 /// Attention of x, 4 heads of 8, whose products are of [batch * heads, rows, columns]; `keys` of them are joined so.
 ValueId attention(Forms& f, ValueId x, bool joined_alike) {
   const auto heads = [&](uint32_t seed) {
