@@ -79,6 +79,7 @@ enum class ThreadUse : uint8_t {
 struct NodeRequest : NodeSpec {
   ConstantLifetime lifetime = ConstantLifetime::kModel;
   ThreadUse threads = ThreadUse::kByWork;
+  bool fixed_shapes = false;  ///< the graph states all shapes of its inputs: plans for others are not expected
 };
 
 /// What a back-end has found out about a node that it supports, such as the chosen kernel.

@@ -13,6 +13,7 @@ struct ArenaItem {
   size_t bytes = 0;
   int first = 0, last = 0;
   size_t offset = 0;  ///< result of plan_arena
+  int32_t id = -1;    ///< the caller's
 };
 
 /// Gives every item an offset (64-byte aligned) so that items whose lifetimes meet never overlap. Greedy by size with

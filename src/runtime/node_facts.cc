@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/selection.h"
 #include "ops/core/op.h"
+#include "ops/core/strided_copy.h"
 #include "ops/shape/shape.h"
+#include "tensor/quant_params.h"
 
 namespace smelt {
 
@@ -46,6 +49,34 @@ bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to)
     before = axis;
   }
   return true;
+}
+
+namespace {
+/// True of operators whose outputs may be parts of their input.
+bool takes_parts(Op op) {
+  return (builds_op("Split") && op == Op::kSplit) || (builds_op("Unstack") && op == Op::kUnstack) ||
+         (builds_op("Slice") && op == Op::kSlice) || (builds_op("SliceSize") && op == Op::kSliceSize) ||
+         (builds_op("StridedSlice") && op == Op::kStridedSlice);
+}
+}  // namespace
+
+[[gnu::cold]] std::vector<int64_t> offsets_of_parts(const NodeSpec& spec) {
+  if (!takes_parts(spec.node.op)) return {};
+  const ValueType& x = spec.inputs[0];
+  const auto all = strided_copies(spec);
+  const int bits = bit_width(x.dtype);
+  if (!all.ok() || bits < 8 || (x.quant && !is_per_tensor(x.quant))) return {};
+  std::vector<int64_t> offsets(spec.outputs.size(), -1);
+  for (const StridedCopy& c : all->copies) {
+    const ValueType& y = spec.outputs[c.output];
+    const bool stretch = c.dims.empty() || (c.dims.size() == 1 && c.in_strides[0] == 1 && c.out_strides[0] == 1);
+    if (c.input != 0 || !stretch || c.elements() != y.shape.elements() || !same_quant_params(x.quant, y.quant))
+      return {};
+    offsets[c.output] = c.in_offset * bits / 8;
+  }
+  for (size_t i = 0; i < offsets.size(); ++i)
+    if (spec.node.outputs[i] != kNoValue && offsets[i] < 0) return {};
+  return offsets;
 }
 
 bool needs_float(const Node& node, const TypeOf& type, std::span<const ValueType> outputs) {

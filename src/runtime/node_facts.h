@@ -2,8 +2,10 @@
 
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "graph/graph.h"
+#include "ops/core/node_spec.h"
 
 namespace smelt {
 
@@ -23,6 +25,11 @@ bool is_static(const Node& node, const TypeOf& type, std::span<const ValueType> 
 /// True if every element stays in its place: bytes seen as another type, a transposition that moves dimensions of 1,
 /// an expansion to the same shape.
 bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to);
+
+/// Where the outputs begin in the first input, in bytes, if each is a stretch of it as it lies there: a part, or a
+/// slice, along the outermost dimension that has several elements. -1: nobody wants the output. Empty: the node is none
+/// of these.
+std::vector<int64_t> offsets_of_parts(const NodeSpec& node);
 
 /// True if the reference kernel works on real numbers where the node has quantized operands.
 bool needs_float(const Node& node, const TypeOf& type, std::span<const ValueType> outputs);

@@ -11,7 +11,10 @@ namespace smelt {
 class NodeRequests {
  public:
   /// `model`: the graph as the module has it, whose constants live as long as the model.
-  explicit NodeRequests(const Graph& model) : model_(model) {}
+  [[gnu::cold]] explicit NodeRequests(const Graph& model) : model_(model) {
+    for (const ValueId id : model.inputs)
+      if (id != kNoValue && !model.value(id).type.is_static()) fixed_shapes_ = false;
+  }
 
   /// type_of(id) and content_of(id): an operand's type and what is known of its contents, nullptr if nothing is. Valid
   /// until the next call.
@@ -27,7 +30,7 @@ class NodeRequests {
       types_.push_back(id == kNoValue ? ValueType{} : type_of(id));
       contents_.push_back(content);
     }
-    return {{node, types_, contents_, outputs}, lifetime};
+    return {{node, types_, contents_, outputs}, lifetime, ThreadUse::kByWork, fixed_shapes_};
   }
   /// True if the value is a constant of the model.
   bool is_of_model(ValueId id) const {
@@ -36,6 +39,7 @@ class NodeRequests {
 
  private:
   const Graph& model_;
+  bool fixed_shapes_ = true;
   // Of the node asked for last; kept for their memory.
   std::vector<ValueType> types_;
   std::vector<const Tensor*> contents_;

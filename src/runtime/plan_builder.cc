@@ -8,6 +8,7 @@
 #include "ops/shape/shape.h"
 #include "passes/passes.h"
 #include "runtime/append_step.h"
+#include "runtime/arena_items.h"
 #include "runtime/constant_propagation.h"
 #include "runtime/decompose_node.h"
 #include "runtime/live_ranges.h"
@@ -44,6 +45,7 @@ class PlanBuilder {
     for (const Node& node : graph_.nodes)
       if (auto s = add(node, device_); !s.ok()) return s.error().within(node_label(node));
     home_.assign(graph().values.size(), Home::kHeap);
+    arena_.begin(home_.size());
     for (size_t i = 0; i < home_.size(); ++i)
       if (propagation_[i].folded) home_[i] = Home::kConstant;
     for (ValueId id : graph().inputs) home_[static_cast<size_t>(id)] = Home::kOutside;
@@ -239,6 +241,7 @@ class PlanBuilder {
       choose_view(node, types[0], step);
       return Ok();
     }
+    if (choose_parts(node, drafts_[at], step)) return Ok();
     if (device_ == kNoBackend && variables_.may_append(node, k, last_use_)) {
       step.work = ReferenceStep{.in_place = true};
       home_[static_cast<size_t>(node.outputs[0])] = Home::kOutside;
@@ -269,11 +272,26 @@ class PlanBuilder {
   void choose_view(const Node& node, const ValueType& type, Step& step) {
     const auto out = static_cast<size_t>(node.outputs[0]), in = static_cast<size_t>(node.inputs[0]);
     home_[out] = home_[in] == Home::kConstant ? Home::kOutside : home_[in];
+    arena_.alias(node.outputs[0], node.inputs[0]);
     step.in = step.in.first(1);
     if (home_[out] == Home::kDevice)
       step.work = DeviceStep{DeviceStep::Kind::kView};
     else
       step.work = AliasStep{type.shape, type.dtype, type.quant};
+  }
+
+  /// True if the outputs are parts of a value in the arena. Where shapes grow from plan to plan, kernels copy them: a
+  /// plan that becomes one for other shapes has places for each.
+  bool choose_parts(const Node& node, const Draft& draft, Step& step) {
+    if (!ArenaItems::kHasParts || device_ != kNoBackend) return false;
+    const NodeRequest asked = request(node, draft);
+    const int steps = static_cast<int>(plan_.steps.size());
+    if (!asked.fixed_shapes || !arena_.add_parts(asked, last_use_, steps)) return false;
+    for (const ValueId id : node.outputs)
+      if (id != kNoValue) home_[static_cast<size_t>(id)] = Home::kArena;
+    step.in = step.in.first(1);
+    step.work = AliasStep{.laid_out = true};
+    return true;
   }
 
   /// For a node on the host whose outputs are laid out beforehand.
@@ -337,9 +355,8 @@ class PlanBuilder {
     SMELT_TRY(env_.control.check_plan(bytes, plan_.role));
     plan_.values[i] = Datum(type_only(type));
     home_[i] = Home::kArena;
-    items_.push_back(
-        {.bytes = bytes + bytes_to_grow(before_, id, type), .first = k, .last = std::max(k, last_use_[i])});
-    item_value_.push_back(id);
+    const size_t capacity = bytes + bytes_to_grow(before_, id, type);
+    arena_.add({.bytes = capacity, .first = k, .last = std::max(k, last_use_[i]), .id = id});
     return Ok();
   }
 
@@ -347,9 +364,7 @@ class PlanBuilder {
     const auto i = static_cast<size_t>(id);
     if (home_[i] != Home::kArena) return;
     home_[i] = Home::kHeap;
-    const auto at = std::ranges::find(item_value_, id) - item_value_.begin();
-    items_.erase(items_.begin() + at);
-    item_value_.erase(item_value_.begin() + at);
+    arena_.remove(id);
   }
 
   /// A read may share the variable's storage only when nothing writes the variable while the value lives.
@@ -432,29 +447,23 @@ class PlanBuilder {
 
   /// A fault of the whole arena, told where its largest value is made.
   Error at_largest(const Error& e) const {
-    const auto most = static_cast<size_t>(std::ranges::max_element(items_, {}, &ArenaItem::bytes) - items_.begin());
+    const ValueId most = arena_.largest();
     for (const Step& s : plan_.steps)
-      if (!items_.empty() && std::ranges::count(s.node->outputs, item_value_[most]) > 0)
-        return e.within(node_label(*s.node));
+      if (most != kNoValue && std::ranges::count(s.node->outputs, most) > 0) return e.within(node_label(*s.node));
     return e;
   }
 
   Status lay_out() {
-    plan_.arena_lower_bound = smelt::arena_lower_bound(items_);
-    plan_.arena_bytes = plan_arena(items_);
+    std::vector<ArenaItem>& items = arena_.items();
+    plan_.arena_lower_bound = smelt::arena_lower_bound(items);
+    plan_.arena_bytes = plan_arena(items);
     if (auto s = env_.control.check_plan(plan_.arena_bytes, plan_.role); !s.ok()) return at_largest(s.error());
     if (plan_.arena_bytes > 0) {
       plan_.arena =
           plan_.role == GraphRole::kEntry ? env_.entry_arena(plan_.arena_bytes) : ArenaMemory::make(plan_.arena_bytes);
       if (!plan_.arena) return LimitReached("no memory for ", plan_.arena_bytes, " bytes of activations");
     }
-    for (size_t j = 0; j < items_.size(); ++j) {
-      Tensor& t = plan_.values[static_cast<size_t>(item_value_[j])].tensor;
-      QuantPtr quant = t.quant();
-      t = Tensor::view(t.dtype(), t.shape(), plan_.arena->data() + items_[j].offset, nullptr);
-      t.set_quant(std::move(quant));
-      plan_.slots.push_back({item_value_[j], items_[j].bytes});
-    }
+    arena_.lay_out(plan_, type_of(), last_use_);
     // Values on the heap go after their last step; so do views of them.
     for (size_t i = 0; i < home_.size(); ++i) {
       if (home_[i] != Home::kHeap || last_use_[i] < 0 || last_use_[i] >= static_cast<int>(plan_.steps.size())) continue;
@@ -473,8 +482,7 @@ class PlanBuilder {
   std::vector<Home> home_;
   std::vector<int> last_use_;
   VariableSteps variables_;
-  std::vector<ArenaItem> items_;
-  std::vector<ValueId> item_value_;
+  ArenaItems arena_;
   std::vector<Draft> drafts_;  ///< aligned with the plan's steps
   NodeRequests requests_{graph_};
   std::vector<bool> resident_;  ///< variables of the module that stay on the device; empty without one

@@ -30,11 +30,12 @@ struct ReferenceStep {
 struct DynamicStep {
   std::unique_ptr<LoopValues> loop;  ///< of a While, made by its first run
 };
-/// The output is the input's storage on the host under another shape or type.
+/// The output is the input's storage on the host under another shape or type, or the outputs are parts of it.
 struct AliasStep {
   Shape shape;
   DType dtype{};
   QuantPtr quant;
+  bool laid_out = false;  ///< the input stays where it is in the arena, and so do the outputs: nothing runs
 };
 struct StateStep {
   enum class Kind : uint8_t {

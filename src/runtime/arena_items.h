@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/selection.h"
+#include "ops/core/node_spec.h"
+#include "runtime/node_facts.h"
+#include "runtime/plan.h"
+
+namespace smelt {
+
+/// The values that a plan lays out in its arena, and those that lie within these.
+class ArenaItems {
+ public:
+  /// False where no model of the build has values within others but aliases of all of them, which runs make.
+  static constexpr bool kHasParts = builds_op("Split") || builds_op("Unstack") || builds_op("Slice") ||
+                                    builds_op("SliceSize") || builds_op("StridedSlice");
+  void begin(size_t values) {
+    if (!kHasParts) return;
+    within_.resize(values, kNoValue);
+    offsets_.resize(values);
+  }
+  /// An item for the value item.id.
+  void add(ArenaItem&& item);
+  /// Precondition: the value was added.
+  void remove(ValueId id);
+  /// `out` has the storage of `in`, wherever that lies.
+  void alias(ValueId out, ValueId in) {
+    if (kHasParts) place(out, within(in), offset(in));
+  }
+  /// True if the node's outputs are parts of what stays in the arena, which then lives as long as they do. `last_use`:
+  /// of each value, the number of steps for outputs of the graph, which runs may move.
+  bool add_parts(const NodeSpec& node, std::span<const int> last_use, int steps);
+  /// Makes the plan's values views of its arena, those within others included. `type`: of a value. Precondition: the
+  /// items have offsets.
+  void lay_out(PlanParts& plan, const TypeOf& type, std::span<const int> last_use) const;
+
+  std::vector<ArenaItem>& items() { return items_; }
+  /// The value with the largest item; kNoValue: there are none.
+  ValueId largest() const;
+
+ private:
+  ValueId within(ValueId id) const { return within_[static_cast<size_t>(id)]; }
+  int64_t offset(ValueId id) const { return offsets_[static_cast<size_t>(id)]; }
+  void place(ValueId id, ValueId of, int64_t offset) {
+    within_[static_cast<size_t>(id)] = of;
+    offsets_[static_cast<size_t>(id)] = offset;
+  }
+  /// True of a value in the arena that is no output of the graph, nor storage of one.
+  bool stays(ValueId id, std::span<const int> last_use, int steps) const;
+  void lay_out_alias(const Step& step, AliasStep& alias, PlanParts& plan, const TypeOf& type,
+                     std::span<const int> last_use) const;
+
+  std::vector<ArenaItem> items_;
+  // By value: the one with an item that it lies within, itself for instance, or kNoValue; how far from its beginning.
+  std::vector<ValueId> within_;
+  std::vector<int64_t> offsets_;
+};
+
+}  // namespace smelt

@@ -1,0 +1,84 @@
+#include "runtime/arena_items.h"
+
+#include <gtest/gtest.h>
+#include <smelt/model.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ops/core/builder.h"
+#include "ops/core/verify.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/shape/shape.h"
+#include "runtime/model_access.h"
+#include "tests/support/op_case.h"
+
+namespace smelt {
+namespace {
+
+/// What is an output of the model beside the result.
+enum class Shown : uint8_t { kNothing, kWhole, kPart, kViewOfPart };
+
+/// The three parts of tanh(x), along `axis`, of which the last is parted again: a * b - its second half.
+Model parted(const Shape& shape, int64_t axis, Shown shown) {
+  auto module = std::make_shared<Module>();
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const auto unary = [&](Unary fn, ValueId x) { return b.op(Op::kUnary, make_attrs<UnaryAttrs>(fn), {x}).value(); };
+  const auto binary = [&](Binary fn, ValueId x, ValueId y) {
+    return b.op(Op::kBinary, make_attrs<BinaryAttrs>(fn), {x, y}).value();
+  };
+  const ValueId whole = unary(Unary::kTanh, b.input("x", ValueType::tensor(DType::kF32, shape)));
+  SplitAttrs split;
+  split.axis = axis;
+  split.count = 3;
+  const auto parts = b.node(Op::kSplit, make_attrs<SplitAttrs>(split), {whole}, 3).value();
+  const int64_t last = shape.elements() / 3;
+  const ValueId flat = b.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {parts[2], b.i64({last})}).value();
+  const ValueId half =
+      b.op(Op::kSlice, make_attrs<NoAttrs>(), {flat, b.i64({last / 2}), b.i64({last}), b.i64({0})}).value();
+  const ValueId product = binary(Binary::kMul, unary(Unary::kExp, parts[0]), unary(Unary::kSin, parts[1]));
+  const ValueId rows = b.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {product, b.i64({2, last / 2})}).value();
+  b.graph().outputs = {binary(Binary::kSub, rows, half)};
+  if (shown == Shown::kWhole) b.graph().outputs.push_back(whole);
+  if (shown == Shown::kPart) b.graph().outputs.push_back(parts[1]);
+  if (shown == Shown::kViewOfPart) b.graph().outputs.push_back(flat);
+  EXPECT_TRUE(verify(*module).ok());
+  return ModelAccess::make(std::move(module));
+}
+
+/// Results of two runs are those of the reference. Returns the operators whose nodes copy.
+std::vector<std::string> copying(const Shape& shape, int64_t axis, Shown shown) {
+  SessionOptions options, reference;
+  options.profile = true;
+  reference.backend = BackendKind::kReference;
+  auto session = Session::create(parted(shape, axis, shown), options).value();
+  auto expected = Session::create(parted(shape, axis, shown), reference).value();
+  for (const unsigned seed : {1u, 2u}) {
+    const std::vector<Datum> in{test::random_tensor(DType::kF32, shape, -1, 1, seed)};
+    const auto want = expected.run(in).value(), got = session.run(in).value();
+    for (size_t i = 0; i < want.size(); ++i)
+      for (int64_t k = 0; k < want[i].tensor.elements(); ++k)
+        EXPECT_NEAR(got[i].tensor.data<float>()[k], want[i].tensor.data<float>()[k], 1e-6)
+            << "output " << i << " element " << k;
+  }
+  std::vector<std::string> ops;
+  for (const ProfileEntry& e : session.profile())
+    if (e.kernel == "strided_copy") ops.push_back(e.op);
+  return ops;
+}
+
+TEST(ArenaItems, PartsLieWhereTheirValueDoes) {
+  const std::vector<std::string> none, split{"Split"}, both{"Split", "Slice"};
+  EXPECT_EQ(copying({1, 96}, 1, Shown::kNothing), none);
+  EXPECT_EQ(copying({6, 16}, 0, Shown::kNothing), none);
+  EXPECT_EQ(copying({2, 48}, 1, Shown::kNothing), split);  // parts of rows
+  EXPECT_EQ(copying({1, 96}, 1, Shown::kWhole), split);    // outputs may move
+  EXPECT_EQ(copying({1, 96}, 1, Shown::kPart), split);
+  EXPECT_EQ(copying({1, 96}, 1, Shown::kViewOfPart), both);
+}
+
+}  // namespace
+}  // namespace smelt
