@@ -45,7 +45,7 @@ class CpuPlanCompiler final : public PlanCompiler {
   std::unique_ptr<PreparedNode> prepare(const NodeRequest& r, std::string* why) override {
     const Sharing sharing = this->sharing(r);
     const KernelInfo* chosen = nullptr;
-    auto kernel = make_kernel({{r}, isa_, threads(sharing), packs(r), why}, &chosen);
+    auto kernel = make_kernel({{r}, isa_, threads(sharing), packs(r), why, r.fixed_shapes}, &chosen);
     if (!kernel) {
       if (why && why->empty()) *why = Cat("no CPU kernel for ", to_string(r.node.op));
       return nullptr;

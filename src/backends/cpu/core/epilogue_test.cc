@@ -41,13 +41,15 @@ enum class Head : uint8_t {
   kMatMul,
   kMatMulStrassen,
   kMatMulDynamic,
+  kMatMulRow,
+  kMatMulDynamicRow,
   kTransposed,
 };
 constexpr Head kHeads[] = {
     Head::kPointwise, Head::kPointwiseStrassen, Head::kLines,      Head::kPatches,        Head::kSegments,
     Head::kGroups,    Head::kStretches,         Head::kFewFilters, Head::kDynamicQuant,   Head::kDynamicPointwise,
     Head::kDepthwise, Head::kGroupNorm,         Head::kMatMul,     Head::kMatMulStrassen, Head::kMatMulDynamic,
-    Head::kTransposed};
+    Head::kMatMulRow, Head::kMatMulDynamicRow,  Head::kTransposed};
 enum class Tail : uint8_t {
   kAdd,
   kAddFirst,
@@ -68,9 +70,9 @@ constexpr Tail kTails[] = {Tail::kAdd,           Tail::kAddFirst, Tail::kSub,   
 
 bool is_epilogue(Tail t) { return t != Tail::kSubFirst && t != Tail::kDiv; }
 
-/// Parameters of a convolution of one line of `width` pixels.
+/// Parameters of a convolution of images of one line of `width` pixels.
 struct Line {
-  int64_t width, c_in, c_out, kernel, dilation, groups;
+  int64_t width, c_in, c_out, kernel, dilation, groups, images = 2;
 };
 Line line_of(Head h) {
   switch (h) {
@@ -79,6 +81,9 @@ Line line_of(Head h) {
     case Head::kMatMul:
     case Head::kMatMulDynamic:
       return {31, 16, 37, 1, 1, 1};
+    case Head::kMatMulRow:
+    case Head::kMatMulDynamicRow:
+      return {1, 48, 200, 1, 1, 1, 1};
     case Head::kPointwiseStrassen:
       return {90, 256, 260, 1, 1, 1};
     case Head::kMatMulStrassen:
@@ -112,13 +117,15 @@ ValueId head_of(Builder& b, Head h, ValueId x, const Line& l) {
     return b.op(Op::kGroupNorm, make_attrs<GroupNormAttrs>(a), {x, floats_of({l.c_in}, 2), floats_of({l.c_in}, 3)})
         .value();
   }
-  const bool dynamic = h == Head::kDynamicQuant || h == Head::kDynamicPointwise || h == Head::kMatMulDynamic;
+  const bool dynamic = h == Head::kDynamicQuant || h == Head::kDynamicPointwise || h == Head::kMatMulDynamic ||
+                       h == Head::kMatMulDynamicRow;
   const auto filter_of = [&](const Shape& shape) {
     Tensor filter = random_tensor(dynamic ? DType::kI8 : DType::kF32, shape, dynamic ? -127 : -1, dynamic ? 127 : 1, 2);
     if (dynamic) filter.set_quant(per_tensor(0.01f, 0));
     return b.constant("filter", filter);
   };
-  if (h == Head::kMatMul || h == Head::kMatMulStrassen || h == Head::kMatMulDynamic) {
+  if (h == Head::kMatMul || h == Head::kMatMulStrassen || h == Head::kMatMulDynamic || h == Head::kMatMulRow ||
+      h == Head::kMatMulDynamicRow) {
     MatMulAttrs a;
     a.transpose_b = true;
     a.dynamic_quant = dynamic;
@@ -185,14 +192,15 @@ std::shared_ptr<Module> module_of(Head h, Tail t, bool both, Shape* image, Shape
   Builder b(*module, 0);
   const Line l = line_of(h);
   const int64_t c_out = h == Head::kGroupNorm ? l.c_in : l.c_out;
-  *image = Shape{2, l.width, l.c_in};
+  *image = Shape{l.images, l.width, l.c_in};
   const bool view = t == Tail::kAddBehindView || t == Tail::kGeluBehindView;
-  *result = view ? Shape{2, 1, l.width, c_out} : Shape{2, l.width, c_out};
+  *result = view ? Shape{l.images, 1, l.width, c_out} : Shape{l.images, l.width, c_out};
   const ValueId x = b.input("x", ValueType::tensor(DType::kF32, *image));
   const ValueId other = b.input("other", ValueType::tensor(DType::kF32, *result));
   const ValueId of_head = head_of(b, h, x, l);
   const ValueId made =
-      view ? b.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {of_head, b.i64({2, 1, l.width, c_out})}).value() : of_head;
+      view ? b.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {of_head, b.i64({l.images, 1, l.width, c_out})}).value()
+           : of_head;
   const ValueId y = tail_of(b, t, made, other, c_out);
   b.graph().outputs = {y};
   if (both) b.graph().outputs.push_back(of_head);

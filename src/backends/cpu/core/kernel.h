@@ -22,6 +22,7 @@ struct KernelSpec : NodeSpec {
   int threads = 1;  ///< of the pool that run() will see
   PackCache& packs;
   std::string* why = nullptr;  ///< where refuse() writes; nullptr: nobody asks
+  bool fixed_shapes = false;   ///< no kernel for other shapes is expected after this one
 
   /// What a packed form of the node's constants is made of: they, the level, `numbers` and `more` of them.
   PackContents contents(const char* form, std::vector<int64_t> numbers, std::initializer_list<int64_t> more = {}) const;

@@ -42,7 +42,8 @@ class MatMulF32 final : public Kernel {
         attrs_(spec.attrs<MatMulAttrs>()),
         strassen_(std::move(strassen)),
         threads_(std::max(spec.threads, 1)),
-        k_(gemm.words(s.k)) {
+        k_(gemm.words(s.k)),
+        fixed_shapes_(spec.fixed_shapes) {
     slots_ = s.batches >= threads_ ? threads_ : 1;
     packed_size_ = round_up(gemm.packed_size(k_, s.n), 16);
     const Tensor* c = spec.has(2) && attrs_.beta != 0 ? spec.constant(2) : nullptr;
@@ -72,7 +73,7 @@ class MatMulF32 final : public Kernel {
   /// Single rows are made once a token by plans of growing caches, which take over kernels that nodes are not appended
   /// to.
   bool take_epilogue(const EpilogueF32& epilogue) override {
-    return !add_c_ && s_.m != 1 && clamps(attrs_.act) && epilogue_.take(epilogue);
+    return !add_c_ && !row_vector_ && (s_.m != 1 || fixed_shapes_) && clamps(attrs_.act) && epilogue_.take(epilogue);
   }
   Status run(KernelContext& ctx) const override {
     float* scratch = nullptr;
@@ -259,6 +260,7 @@ class MatMulF32 final : public Kernel {
   std::unique_ptr<StrassenF32> strassen_;  ///< null: products as they are defined
   int64_t threads_, k_, slots_ = 1, packed_size_ = 0, a_workspace_ = 0, b_workspace_ = 0, lda_ = 0;
   int64_t block_ = 0;  ///< rows of a that are made words at a time; 0: all before the product, or none
+  bool fixed_shapes_;
   bool turned_ = false, row_c_ = false, add_c_ = false, row_vector_ = false;
   BroadcastLoops c_loops_;
   Packed packed_;

@@ -40,7 +40,8 @@ class MatMulI8 final : public Kernel {
         rescale_(requantize_params_ ? requantize_accumulators(spec.isa, *requantize_params_) : nullptr),
         threads_(std::max(spec.threads, 1)),
         blocks_(weights.blocks()),
-        block_(weights.block()) {
+        block_(weights.block()),
+        fixed_shapes_(spec.fixed_shapes) {
     x_signed_ = real_rows() || spec.inputs[0].dtype == DType::kI8;
     if (rows == Rows::kPerTensorParams) x_zero_ = spec.inputs[0].quant->zero_point();
     depth_steps_ = 0;
@@ -79,7 +80,7 @@ class MatMulI8 final : public Kernel {
   }
   /// Single rows: as matmul_f32.
   bool take_epilogue(const EpilogueF32& epilogue) override {
-    return !requantize_params_ && s_.m != 1 && clamps(attrs_.act) && epilogue_.take(epilogue);
+    return !requantize_params_ && (s_.m != 1 || fixed_shapes_) && clamps(attrs_.act) && epilogue_.take(epilogue);
   }
   Status run(KernelContext& ctx) const override {
     if (direct_) {
@@ -307,6 +308,7 @@ class MatMulI8 final : public Kernel {
   RequantizeAccumulators rescale_;
   int64_t threads_, blocks_, block_, depth_steps_ = 0, lda_ = 0, scales_at_ = 0, column_sums_offset_ = 0;
   int64_t a_bytes_ = 0, quantized_bytes_ = 0, per_token_params_ = 1;
+  bool fixed_shapes_;
   bool x_signed_ = true, has_bias_ = false, direct_ = false;
   bool flipped_ = false;         ///< rows of the tiles have their sign bits flipped
   bool in_place_ = false;        ///< float32 rows become rows of the tiles at once
