@@ -228,10 +228,10 @@ Result<bool> PlannedEnvironment::run_fast(const Graph& graph, const Node& node, 
   if (folding_) return false;
   // Preparing to move little takes longer than moving it, and loops that gather slices ask with new shapes every time.
   if ((op_info(node.op).flags & kDataMovement) != 0 || node.op == Op::kConcat) {
-    constexpr int64_t kWorthwhile = 4096;
+    const int64_t worthwhile = node.op == Op::kGatherND ? 512 : 4096;  // an index for each element
     int64_t moved = 0;
     for (const ValueType& t : outputs) moved += t.shape.is_static() ? t.shape.elements() : 0;
-    if (moved < kWorthwhile) return false;
+    if (moved < worthwhile) return false;
   }
   const auto [at, is_new] = late_.try_emplace(&node);
   LateKernel& late = at->second;

@@ -1,4 +1,6 @@
 // Slices that tuples of dynamic indices name.
+#include <cstring>
+
 #include "backends/cpu/copy/prepared_copy.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gather/indexed_runs.h"
@@ -23,10 +25,14 @@ class GatherTuples final : public Kernel {
     const Indices indices(ctx.input(1));
     int64_t at = 0;
     auto* y = ctx.output(0).data<std::byte>();
+    const bool words = unit_ == 4 && offsets_.run() == 1;
     for (int64_t b = 0; b < batches_; ++b, x += batch_stride_ * unit_)
       for (int64_t t = 0; t < tuples_; ++t, y += offsets_.run() * unit_) {
         SMELT_ASSIGN(const int64_t from, offsets_.next(indices, at, negative_));
-        copy_(y, x + from * unit_, offsets_.run());
+        if (words)
+          std::memcpy(y, x + from * 4, 4);
+        else
+          copy_(y, x + from * unit_, offsets_.run());
       }
     return Ok();
   }
