@@ -158,11 +158,11 @@ class ConvI8 final : public Kernel {
   void multiply(const uint8_t* a, int64_t lda, int64_t first, int64_t rows, int64_t group, uint8_t* y) const {
     const void* packed = packed_->data<char>() + group * gemm_.packed_bytes(g_.k(), g_.c_out);
     uint8_t* to = y + first * g_.all_out() + group * g_.c_out;
-    gemm_.run(rows, g_.c_out, g_.k(), a, lda, q_.x_signed && !flipped_, packed, 0, gemm_.panels(g_.c_out),
-              [&](const int32_t* acc, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
-                rescale_(requantize_params_, acc, gemm_.nr(), n_rows, n, group * g_.c_out + column,
-                         to + row * g_.all_out() + column, g_.all_out());
-              });
+    gemm_.run_inlined(rows, g_.c_out, g_.k(), a, lda, q_.x_signed && !flipped_, packed, 0, gemm_.panels(g_.c_out),
+                      [&](const int32_t* acc, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
+                        rescale_(requantize_params_, acc, gemm_.nr(), n_rows, n, group * g_.c_out + column,
+                                 to + row * g_.all_out() + column, g_.all_out());
+                      });
   }
 
   ConvShape g_;

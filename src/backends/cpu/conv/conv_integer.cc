@@ -230,11 +230,11 @@ class ConvIntegerKernel final : public Kernel {
         if (!gemm_.bytes) gemm_.convert(raw, stride, rows, stride, x_signed_, params.zero_point, scratch, lda_);
         if (flipped_) gemm_.flip(scratch, rows * lda_, scratch);
       }
-      gemm_.run(rows, g_.c_out, g_.k(), a, direct ? g_.all_in() : lda_, x_signed_ && !flipped_,
-                packed_->data<char>() + group * gemm_.packed_bytes(g_.k(), g_.c_out), 0, gemm_.panels(g_.c_out),
-                [&](const int32_t* acc, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
-                  put(out, acc, first + row, n_rows, group * g_.c_out + column, n);
-                });
+      gemm_.run_inlined(rows, g_.c_out, g_.k(), a, direct ? g_.all_in() : lda_, x_signed_ && !flipped_,
+                        packed_->data<char>() + group * gemm_.packed_bytes(g_.k(), g_.c_out), 0, gemm_.panels(g_.c_out),
+                        [&](const int32_t* acc, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
+                          put(out, acc, first + row, n_rows, group * g_.c_out + column, n);
+                        });
     }
     activate(out, first, rows);
   }

@@ -348,6 +348,14 @@ int64_t GemmI8::row_times_panels(int64_t n, int64_t k, const void* a, bool a_sig
   return count;
 }
 
+void GemmI8::run_calling(int64_t m, int64_t n, int64_t k, const void* a, int64_t lda, bool a_signed, const void* packed,
+                         int64_t first, int64_t last, Done done) const {
+  run_inlined(m, n, k, a, lda, a_signed, packed, first, last,
+              [&](int32_t* acc, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+                done.call(done.f, acc, row, rows, column, columns);
+              });
+}
+
 void GemmI8::convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, bool is_signed, int32_t zero, void* a,
                      int64_t lda, bool flipped) const {
   if (ldx == k && lda == k * (bytes ? 1 : 2)) {  // no gaps: one long row

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <type_traits>
 
 #include "backends/cpu/core/isa.h"
 #include "backends/cpu/gemm/even_tiles.h"
@@ -88,6 +89,15 @@ struct GemmI8 {
   template <class F>
   void run(int64_t m, int64_t n, int64_t k, const void* a, int64_t lda, bool a_signed, const void* packed,
            int64_t first, int64_t last, F&& done) const {
+    const auto call = [](const void* f, int32_t* acc, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+      (*static_cast<const std::remove_reference_t<F>*>(f))(acc, row, rows, column, columns);
+    };
+    run_calling(m, n, k, a, lda, a_signed, packed, first, last, {call, &done});
+  }
+  /// As run(), with code of its own for each `done`: for the kernels of most networks.
+  template <class F>
+  void run_inlined(int64_t m, int64_t n, int64_t k, const void* a, int64_t lda, bool a_signed, const void* packed,
+                   int64_t first, int64_t last, F&& done) const {
     alignas(64) int32_t acc[kMaxTile];
     TileState state;
     const int64_t count = steps(k), block = block_rows(m, k);
@@ -110,10 +120,6 @@ struct GemmI8 {
       }
     }
   }
-  /// A row times as many panels from p on as `acc` holds the results of, at once. Returns their number; 0: there is no
-  /// tile for that.
-  int64_t row_times_panels(int64_t n, int64_t k, const void* a, bool a_signed, const void* packed, int64_t p,
-                           int64_t last, int32_t* acc) const;
   /// Turns rows of k quantized bytes into rows of a. is_signed: int8, else uint8. Bytes: as they are, or `flipped`.
   /// Int16Form: `zero` is subtracted.
   void convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, bool is_signed, int32_t zero, void* a,
@@ -146,6 +152,18 @@ struct GemmI8 {
   /// The sum of n bytes, int8 or uint8, modulo 2^32.
   int32_t (*sum_bytes)(const uint8_t* x, int64_t n, bool is_signed) = nullptr;
   void (*to_int16)(const uint8_t* x, int64_t n, bool is_signed, int32_t zero, int16_t* out) = nullptr;
+
+ private:
+  struct Done {
+    void (*call)(const void* f, int32_t* acc, int64_t row, int64_t rows, int64_t column, int64_t columns);
+    const void* f;
+  };
+  void run_calling(int64_t m, int64_t n, int64_t k, const void* a, int64_t lda, bool a_signed, const void* packed,
+                   int64_t first, int64_t last, Done done) const;
+  /// A row times as many panels from p on as `acc` holds the results of, at once. Returns their number; 0: there is no
+  /// tile for that.
+  int64_t row_times_panels(int64_t n, int64_t k, const void* a, bool a_signed, const void* packed, int64_t p,
+                           int64_t last, int32_t* acc) const;
 };
 
 /// The form for weights that fit int8 (fits = true) or not.

@@ -273,19 +273,19 @@ class MatMulI8 final : public Kernel {
     for (int64_t i = 0; i < blocks_; ++i) {
       by.first = i == 0;
       by.last = i == blocks_ - 1;
-      gemm_.run(r1 - r0, s_.n, depth(i), rows, lda_, x_signed_ && !flipped_, panels, p0, p1,
-                [&](const int32_t* acc, int64_t row, int64_t count, int64_t column, int64_t n) {
-                  if (requantize_params_) {
-                    rescale_(*requantize_params_, acc, gemm_.nr(), count, n, column,
-                             y.data<uint8_t>() + (r0 + row) * s_.n + column, s_.n);
-                    return;
-                  }
-                  float* const to = y.data<float>() + (r0 + row) * s_.n + column;
-                  quant_.rescale(by.columns(column), acc, gemm_.nr(), count, params + r0 + row, 1, n, to, s_.n);
-                  if (!epilogue || !by.last) return;
-                  epilogue(to, count, n, s_.n);
-                  epilogue.prefetch(to + count * s_.n, count, s_.n);
-                });
+      gemm_.run_inlined(r1 - r0, s_.n, depth(i), rows, lda_, x_signed_ && !flipped_, panels, p0, p1,
+                        [&](const int32_t* acc, int64_t row, int64_t count, int64_t column, int64_t n) {
+                          if (requantize_params_) {
+                            rescale_(*requantize_params_, acc, gemm_.nr(), count, n, column,
+                                     y.data<uint8_t>() + (r0 + row) * s_.n + column, s_.n);
+                            return;
+                          }
+                          float* const to = y.data<float>() + (r0 + row) * s_.n + column;
+                          quant_.rescale(by.columns(column), acc, gemm_.nr(), count, params + r0 + row, 1, n, to, s_.n);
+                          if (!epilogue || !by.last) return;
+                          epilogue(to, count, n, s_.n);
+                          epilogue.prefetch(to + count * s_.n, count, s_.n);
+                        });
       rows += gemm_.a_row_bytes(depth(i));
       panels += padded_bytes(gemm_.packed_bytes(depth(i), s_.n));
       if (by.column_sums) by.column_sums += s_.n;
