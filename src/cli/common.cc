@@ -61,13 +61,15 @@ Result<LoadOptions> load_options(std::vector<std::string> data_files, std::vecto
 }
 
 Result<Model> load_model(const std::string& path, const LoadOptions& options) {
-  // The model of a larger file and its plan take a huge page and little or much of others, which may come slowly; a
-  // smaller one may have many nodes, or few.
-  constexpr off_t kLarge = off_t{2} << 20, kSmall = off_t{1} << 19;
+  // A large file's model and its plan take most of two huge pages, that of a medium one little more than one; a smaller
+  // one may have many nodes, or few.
+  constexpr off_t kLarge = off_t{5} << 20, kMedium = off_t{2} << 20, kSmall = off_t{1} << 19;
   constexpr size_t kFewNodes = size_t{1} << 20;  // bytes of heap
   struct stat status {};
   const off_t bytes = ::stat(path.c_str(), &status) == 0 ? status.st_size : 0;
   if (bytes >= kLarge)
+    grow_heap_by_huge_pages(0, 2 * kHugePage);
+  else if (bytes >= kMedium)
     grow_heap_by_huge_pages(0, kHugePage);
   else if (bytes >= kSmall)
     grow_heap_by_huge_pages(kFewNodes, 4 * kHugePage);

@@ -36,11 +36,13 @@ void grow_heap_by_huge_pages([[maybe_unused]] size_t small, [[maybe_unused]] siz
   void* volatile block = std::malloc(small + huge);  // volatile: compilers leave out what is freed at once
   const auto at = reinterpret_cast<uintptr_t>(block);
   if (at > end && at <= begin) {
-    // The first one, which is certain to be used, says if more are worth asking for.
-    const size_t first = small > kPage ? 0 : kHugePage;
-    fill_huge_pages(reinterpret_cast<void*>(begin), first);
-    if (first > 0) huge_begin = reinterpret_cast<std::byte*>(begin);
-    ask_for_huge_pages(reinterpret_cast<void*>(begin + first), huge - first);
+    auto* const pages = reinterpret_cast<std::byte*>(begin);
+    if (small > kPage) {
+      ask_for_huge_pages(pages, huge);
+    } else {  // The first one is certain to be used. The time of others would not be taken, and they may be slow.
+      huge_begin = pages;
+      fill_huge_pages(pages, kHugePage);
+    }
   }
   std::free(block);
   ::mallopt(M_MMAP_THRESHOLD, kLeastMapped);
