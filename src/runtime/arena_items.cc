@@ -5,9 +5,9 @@
 
 namespace smelt {
 
-[[gnu::cold]] void ArenaItems::add(ArenaItem&& item) {
+[[gnu::cold]] void ArenaItems::add(const ArenaItem& item) {
   if (kHasParts) place(item.id, item.id, 0);
-  items_.push_back(std::move(item));
+  items_.push_back(item);
 }
 
 [[gnu::cold]] void ArenaItems::remove(ValueId id) {

@@ -24,7 +24,7 @@ class ArenaItems {
     offsets_.resize(values);
   }
   /// An item for the value item.id.
-  void add(ArenaItem&& item);
+  void add(const ArenaItem& item);
   /// Precondition: the value was added.
   void remove(ValueId id);
   /// `out` has the storage of `in`, wherever that lies.

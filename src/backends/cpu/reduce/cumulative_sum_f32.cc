@@ -5,6 +5,7 @@
 #include "base/thread_pool.h"
 #include "ops/common/index.h"
 #include "ops/reduce/reduce.h"
+#include "tensor/numeric.h"
 
 namespace smelt {
 namespace {
