@@ -176,7 +176,7 @@ class AttentionF32 final : public Kernel {
     for (int64_t r = 0; has_mask_ && !adds && r < n; ++r)
       mask(ctx.input(3), at + r * mask_.strides[2], {0, keys}, scores + r * score_row_);
     const float* const added = adds ? ctx.input(3).data<float>() + at : nullptr;
-    rows_.exponentials({scores, score_row_, n, keys, added, mask_.strides[2]}, factors);
+    rows_.exponentials({score_row_, n, keys, added, mask_.strides[2]}, scores, factors);
     // A query without any key gets zeros.
     for (int64_t r = 0; has_mask_ && r < n; ++r) {
       float* const row = scores + r * score_row_;

@@ -8,17 +8,11 @@
 #include "backends/cpu/conv/conv_bands.h"
 #include "backends/cpu/conv/conv_groups.h"
 #include "backends/cpu/conv/line_buffer.h"
+#include "backends/cpu/core/prefetch.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "base/thread_pool.h"
 
 namespace smelt {
-
-/// Asks for n bytes of an image, its next row, while tiles multiply those before it. They come from an outer cache, as
-/// what the last node made.
-inline void prefetch_row(const void* from, int64_t n) {
-  constexpr int64_t kLine = 64, kMost = 64 * 1024;  // more would drive out what the tiles read
-  for (int64_t i = 0; i < std::min(n, kMost); i += kLine) __builtin_prefetch(static_cast<const char*>(from) + i, 0, 2);
-}
 
 /// A channels-last convolution of bytes whose windows are read in chunks from padded rows: a chunk is a line of a
 /// window, or one tap of a line where its taps do not lie side by side. Packed filters are of k() elements: chunks

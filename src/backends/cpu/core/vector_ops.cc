@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "backends/cpu/core/targets.h"
@@ -11,6 +12,7 @@
 #include "backends/cpu/core/highway.h"
 
 #include "backends/cpu/core/math-inl.h"
+#include "backends/cpu/core/prefetch.h"
 #include "backends/cpu/core/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -215,12 +217,12 @@ double reduce_sum_squares(const float* x, int64_t n) {
 
 /// y = softmax(beta * (x + added)) of rows that fit kVectors registers each; rows of y lie s.step apart too.
 template <int kVectors>
-void softmax_registers(const ScoreRows& s, float beta, float* y) {
+void softmax_registers(const ScoreRows& s, const float* x, float beta, float* y) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   constexpr int kLast = kVectors - 1;
   const PartVector<D> last{d, hn::FirstN(d, static_cast<size_t>(s.n - kLast * lanes))};
-  const float *x = s.x, *added = s.added;
+  const float* added = s.added;
   for (int64_t r = 0; r < s.rows; ++r, x += s.step, y += s.step, added += added ? s.added_step : 0) {
     V v[kVectors];
 #pragma GCC unroll 4
@@ -254,27 +256,13 @@ void softmax_registers(const ScoreRows& s, float beta, float* y) {
 }
 
 /// True if rows were short enough for softmax_registers().
-bool softmax_short(const ScoreRows& s, float beta, float* y) {
+bool softmax_short(const ScoreRows& s, const float* x, float beta, float* y) {
   constexpr int64_t kLanes = HWY_MAX_BYTES / 4;
-  if constexpr (kMaskedLoads) {
-    switch ((s.n + kLanes - 1) / kLanes) {
-      case 1:
-        softmax_registers<1>(s, beta, y);
-        return true;
-      case 2:
-        softmax_registers<2>(s, beta, y);
-        return true;
-      case 3:
-        softmax_registers<3>(s, beta, y);
-        return true;
-      case 4:
-        softmax_registers<4>(s, beta, y);
-        return true;
-      default:
-        return false;
-    }
-  }
-  return false;
+  constexpr void (*kByVectors[])(const ScoreRows&, const float*, float, float*) = {
+      softmax_registers<1>, softmax_registers<2>, softmax_registers<3>, softmax_registers<4>};
+  if (!kMaskedLoads || s.n > kLanes * static_cast<int64_t>(std::size(kByVectors))) return false;
+  kByVectors[(s.n - 1) / kLanes](s, x, beta, y);
+  return true;
 }
 
 void softmax_long(const float* x, int64_t n, float beta, bool logarithm, float* y) {
@@ -297,7 +285,7 @@ void softmax_long(const float* x, int64_t n, float beta, bool logarithm, float* 
 }
 
 void softmax(const float* x, int64_t rows, int64_t n, float beta, bool logarithm, float* y) {
-  if (!logarithm && softmax_short({const_cast<float*>(x), n, rows, n, nullptr, 0}, beta, y)) return;
+  if (!logarithm && softmax_short({n, rows, n}, x, beta, y)) return;
   for (int64_t r = 0; r < rows; ++r) softmax_long(x + r * n, n, beta, logarithm, y + r * n);
 }
 
@@ -327,19 +315,17 @@ float exponentials_long(float* x, int64_t n) {
   return static_cast<float>(1.0 / total);
 }
 
-void exponentials(const ScoreRows& s, float* factors) {
-  if (softmax_short(s, 1, s.x)) {
+void exponentials(const ScoreRows& s, float* x, float* factors) {
+  if (softmax_short(s, x, 1, x)) {
     std::fill_n(factors, s.rows, 1.0f);
     return;
   }
-  constexpr int64_t kLine = 64 / sizeof(float);
-  for (int64_t r = 0; r < s.rows; ++r) {
-    float* const x = s.x + r * s.step;
+  for (int64_t r = 0; r < s.rows; ++r, x += s.step) {
     if (s.added) {
       const float* const added = s.added + r * s.added_step;
       add(added, s.n, x);
       // The exponentials leave the next row time to come.
-      for (int64_t i = 0; r + 1 < s.rows && i < s.n; i += kLine) __builtin_prefetch(added + s.added_step + i);
+      if (r + 1 < s.rows) prefetch_row(added + s.added_step, s.n * int64_t{sizeof(float)});
     }
     factors[r] = exponentials_long(x, s.n);
   }

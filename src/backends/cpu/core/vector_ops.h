@@ -6,15 +6,14 @@
 
 namespace smelt {
 
-/// Vector loops over rows of numbers.
-/// Rows of n > 0 neighbours, `step` elements apart, and what is added to them, `added_step` apart; `added` may be null.
+/// Rows of n > 0 neighbours, `step` elements apart, and what is added to them, `added_step` apart; null: nothing is.
 struct ScoreRows {
-  float* x;
   int64_t step, rows, n;
-  const float* added;
-  int64_t added_step;
+  const float* added = nullptr;
+  int64_t added_step = 0;
 };
 
+/// Vector loops over rows of numbers.
 struct VectorOps {
   /// y[c] = max or sum over t of taps[t][c]; count > 0. NaN wins a maximum.
   void (*max_taps)(const float* const* taps, int64_t count, int64_t n, float* y);
@@ -34,7 +33,7 @@ struct VectorOps {
   void (*softmax)(const float* x, int64_t rows, int64_t n, float beta, bool logarithm, float* y);
   /// x = e^(s - largest s) or softmax(s) of each row, s = x + added. factors[r]: what makes a softmax of row r, 1 / its
   /// sum or 1.
-  void (*exponentials)(const ScoreRows& scores, float* factors);
+  void (*exponentials)(const ScoreRows& rows, float* x, float* factors);
   /// Softmax over the first dimension of [count, n]: rows of n neighbours lie `stride` apart in x and y.
   void (*softmax_strided)(const float* x, int64_t count, int64_t stride, int64_t n, float beta, float* y);
   /// y = (x - mean) / sqrt(variance + epsilon) * scale + bias; rms: without the mean. scale and bias may be null.
