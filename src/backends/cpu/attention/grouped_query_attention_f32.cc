@@ -5,6 +5,7 @@
 #include "backends/cpu/attention/row_attention.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "backends/cpu/gemm/gemm_f32.h"
 #include "ops/attention/attention.h"
@@ -51,11 +52,8 @@ class GroupQueryF32 final : public Kernel {
       if (!fits(ctx, b)) return op_info(Op::kGroupQueryAttention).reference(ctx);
     auto* scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for attention");
-    const int64_t units = batch_ * a_.kv_heads;
-    ctx.threads().parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot)
-        for (int64_t u = units * slot / slots_; u < units * (slot + 1) / slots_; ++u)
-          group(ctx, u / a_.kv_heads, u % a_.kv_heads, scratch + slot * workspace_);
+    in_slots(ctx.threads(), slots_, batch_ * a_.kv_heads, [&](int64_t u, int64_t slot) {
+      group(ctx, u / a_.kv_heads, u % a_.kv_heads, scratch + slot * workspace_);
     });
     return Ok();
   }

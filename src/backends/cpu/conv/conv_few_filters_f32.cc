@@ -15,6 +15,7 @@
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/gemm/gemm_f32.h"
 #include "base/checked.h"
 #include "ops/common/enums.h"
@@ -110,12 +111,8 @@ class ConvFewFiltersF32 final : public Kernel {
     float bias[2 * kMostFilters] = {};
     if (has_bias_) std::copy_n(ctx.input(2).data<float>(), g_.c_out, bias);
     const EpilogueRun epilogue(epilogue_, ctx);
-    const int64_t units = g_.batch * g_.out[1] * stretches_, slots = std::min(threads_, units);
-    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot)
-        for (int64_t unit = units * slot / slots; unit < units * (slot + 1) / slots; ++unit)
-          stretch(x, y, epilogue, bias, unit, scratch + slot * slot_);
-    });
+    in_slots(ctx.threads(), threads_, g_.batch * g_.out[1] * stretches_,
+             [&](int64_t unit, int64_t slot) { stretch(x, y, epilogue, bias, unit, scratch + slot * slot_); });
     return Ok();
   }
 

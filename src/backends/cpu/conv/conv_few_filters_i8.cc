@@ -12,6 +12,7 @@
 #include "backends/cpu/conv/few_filters.h"
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
@@ -113,12 +114,8 @@ class ConvFewFiltersI8 final : public Kernel {
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the columns of a convolution");
     const auto* x = ctx.input(0).data<uint8_t>();
     auto* y = ctx.output(0).data<uint8_t>();
-    const int64_t units = g_.batch * g_.out[1] * stretches_, slots = std::min(threads_, units);
-    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot)
-        for (int64_t unit = units * slot / slots; unit < units * (slot + 1) / slots; ++unit)
-          stretch(x, y, unit, scratch + slot * slot_);
-    });
+    in_slots(ctx.threads(), threads_, g_.batch * g_.out[1] * stretches_,
+             [&](int64_t unit, int64_t slot) { stretch(x, y, unit, scratch + slot * slot_); });
     return Ok();
   }
 

@@ -13,6 +13,7 @@
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/turn-inl.h"
 #include "backends/cpu/core/workspace.h"
 #include "ops/conv/conv_shape.h"
@@ -199,16 +200,12 @@ class ConvGroupedF32 final : public Kernel {
     const EpilogueRun epilogue(epilogue_, ctx);
     const float* x = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
-    const int64_t blocks = ceil_div(g_.groups, block_), units = g_.batch * bands_ * blocks;
-    const int64_t slots = std::min(threads_, units);
-    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot)
-        for (int64_t u = units * slot / slots; u < units * (slot + 1) / slots; ++u) {
-          const int64_t image = u / (bands_ * blocks), band = u / blocks % bands_;
-          compute(x + image * g_.in_pixels() * g_.all_in(), y + image * g_.out_pixels() * g_.all_out(), epilogue,
-                  u % blocks * block_, g_.out[1] * band / bands_, g_.out[1] * (band + 1) / bands_,
-                  scratch + slot * slot_floats());
-        }
+    const int64_t blocks = ceil_div(g_.groups, block_);
+    in_slots(ctx.threads(), threads_, g_.batch * bands_ * blocks, [&](int64_t u, int64_t slot) {
+      const int64_t image = u / (bands_ * blocks), band = u / blocks % bands_;
+      compute(x + image * g_.in_pixels() * g_.all_in(), y + image * g_.out_pixels() * g_.all_out(), epilogue,
+              u % blocks * block_, g_.out[1] * band / bands_, g_.out[1] * (band + 1) / bands_,
+              scratch + slot * slot_floats());
     });
     return Ok();
   }

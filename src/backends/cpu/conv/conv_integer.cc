@@ -14,6 +14,7 @@
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/prefetch.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
@@ -159,12 +160,8 @@ class ConvIntegerKernel final : public Kernel {
       return lines_of_image(ctx, std::ref(load), params, image, scratch);
     }
     const Outputs out = outputs(ctx, params, image);
-    const int64_t blocks = (g_.out_pixels() + block_ - 1) / block_, slots = std::min(threads_, blocks);
-    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot)
-        for (int64_t b = blocks * slot / slots; b < blocks * (slot + 1) / slots; ++b)
-          block(x, params, out, b * block_, scratch + slot * (patches_ + raw_));
-    });
+    in_slots(ctx.threads(), threads_, ceil_div(g_.out_pixels(), block_),
+             [&](int64_t b, int64_t slot) { block(x, params, out, b * block_, scratch + slot * (patches_ + raw_)); });
   }
   /// Where the accumulators of an image go, and how.
   struct Outputs {

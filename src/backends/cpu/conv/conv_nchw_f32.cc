@@ -4,6 +4,7 @@
 #include "backends/cpu/conv/im2col.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/gemm/gemm_f32.h"
 
 namespace smelt {
@@ -48,12 +49,9 @@ class ConvNchwF32 final : public Kernel {
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
     const int64_t step = panels_ * gemm_.nr();
     const int64_t per_plane = (g_.out_pixels() + step - 1) / step, blocks = g_.batch * g_.groups * per_plane;
-    const int64_t slots = std::min<int64_t>(threads_, blocks);
-    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot)
-        for (int64_t b = blocks * slot / slots; b < blocks * (slot + 1) / slots; ++b)
-          block(x, filter, bias, y, b / per_plane, b % per_plane * step,
-                scratch + slot * panels_ * (g_.k() + 1) * gemm_.nr());
+    in_slots(ctx.threads(), threads_, blocks, [&](int64_t b, int64_t slot) {
+      block(x, filter, bias, y, b / per_plane, b % per_plane * step,
+            scratch + slot * panels_ * (g_.k() + 1) * gemm_.nr());
     });
     return Ok();
   }

@@ -17,6 +17,7 @@
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "base/checked.h"
 
@@ -237,17 +238,12 @@ class ConvTransposeLinesF32 final : public Kernel {
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the products of a transposed convolution");
     const int64_t images = s_.batch * stretches_;
     const int64_t parts = std::clamp<int64_t>(ceil_div(threads_, images), 1, s_.out[1]);
-    const int64_t units = images * parts, slots = std::min(threads_, units);
     const Run r{ctx.input(0).data<float>(), ctx.output(0).data<float>(),
                 has_bias_ ? ctx.input(2).data<float>() : zeros_.data(), EpilogueRun(epilogue_, ctx)};
-    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot)
-        for (int64_t unit = units * slot / slots; unit < units * (slot + 1) / slots; ++unit) {
-          const int64_t part = unit % parts;
-          for (int64_t g = 0; g < s_.groups; ++g)
-            stretch(r, g, unit / parts, s_.out[1] * part / parts, s_.out[1] * (part + 1) / parts,
-                    scratch + slot * slot_);
-        }
+    in_slots(ctx.threads(), threads_, images * parts, [&](int64_t unit, int64_t slot) {
+      const int64_t part = unit % parts;
+      for (int64_t g = 0; g < s_.groups; ++g)
+        stretch(r, g, unit / parts, s_.out[1] * part / parts, s_.out[1] * (part + 1) / parts, scratch + slot * slot_);
     });
     return Ok();
   }

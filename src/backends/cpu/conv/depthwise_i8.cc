@@ -11,6 +11,7 @@
 #include "backends/cpu/copy/transpose_bytes.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/pairs-inl.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/conv/conv_shape.h"
@@ -195,11 +196,8 @@ class DepthwiseI8 final : public Kernel {
     return q_.weight(filter[c * g_.filter_o + t * g_.filter_s], c);
   }
   void rows(ThreadPool& pool, const uint8_t* x, const uint8_t* padding, uint8_t* scratch, uint8_t* y) const {
-    const int64_t n = g_.out[0] * g_.out[1], slots = std::min(threads_, n);
-    pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot)
-        for (int64_t r = n * slot / slots; r < n * (slot + 1) / slots; ++r)
-          row(x, padding, r, reinterpret_cast<int32_t*>(scratch + slot * acc_), y + r * g_.out[2] * g_.groups);
+    in_slots(pool, threads_, g_.out[0] * g_.out[1], [&](int64_t r, int64_t slot) {
+      row(x, padding, r, reinterpret_cast<int32_t*>(scratch + slot * acc_), y + r * g_.out[2] * g_.groups);
     });
   }
   void row(const uint8_t* x, const uint8_t* padding, int64_t index, int32_t* acc, uint8_t* y) const {

@@ -10,6 +10,7 @@
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/slots.h"
 #include "base/checked.h"
 #include "ops/conv/conv_shape.h"
 
@@ -105,16 +106,12 @@ class DepthwiseNchwF32 final : public Kernel {
     auto* scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a depthwise convolution");
     const Bounds bounds = activation_bounds(act_);
-    const int64_t planes = g_.batch * g_.groups, slots = std::min(threads_, planes);
-    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot)
-        for (int64_t p = planes * slot / slots; p < planes * (slot + 1) / slots; ++p) {
-          const int64_t c = p % g_.groups;
-          float* to = y + p * g_.out_pixels();
-          plane_(g_, x + p * g_.in_pixels(), filter + c * g_.taps(), bias ? bias[c] : 0.0f, bounds.lo, bounds.hi,
-                 scratch + slot * work_, phase_length_, to);
-          apply_activation(act_, to, 1, g_.out_pixels(), 0);
-        }
+    in_slots(ctx.threads(), threads_, g_.batch * g_.groups, [&](int64_t p, int64_t slot) {
+      const int64_t c = p % g_.groups;
+      float* to = y + p * g_.out_pixels();
+      plane_(g_, x + p * g_.in_pixels(), filter + c * g_.taps(), bias ? bias[c] : 0.0f, bounds.lo, bounds.hi,
+             scratch + slot * work_, phase_length_, to);
+      apply_activation(act_, to, 1, g_.out_pixels(), 0);
     });
     return Ok();
   }

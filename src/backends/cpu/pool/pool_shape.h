@@ -7,6 +7,7 @@
 
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/slots.h"
 #include "ops/pool/geometry.h"
 
 namespace smelt {
@@ -97,17 +98,13 @@ struct PoolShape {
   }
 };
 
-/// Splits work units among threads, each with scratch of its own.
+/// in_slots(), with scratch of its own for each: body(unit, scratch).
 template <class F>
 Status in_slots(KernelContext& ctx, int64_t threads, int64_t units, size_t bytes, F&& body) {
   auto* scratch = static_cast<char*>(ctx.scratch(static_cast<size_t>(threads) * bytes));
   if (!scratch) return Error(ErrorCode::kLimit, "no memory for pooling");
-  const int64_t slots = std::min(threads, units);
-  ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t slot = begin; slot < end; ++slot)
-      for (int64_t u = units * slot / slots; u < units * (slot + 1) / slots; ++u)
-        body(u, scratch + static_cast<size_t>(slot) * bytes);
-  });
+  in_slots(ctx.threads(), threads, units,
+           [&](int64_t unit, int64_t slot) { body(unit, scratch + static_cast<size_t>(slot) * bytes); });
   return Ok();
 }
 

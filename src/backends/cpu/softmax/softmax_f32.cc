@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "ops/common/index.h"
 #include "ops/softmax/softmax.h"
@@ -66,19 +67,16 @@ class SoftmaxStridedF32 final : public Kernel {
   Status logarithms(KernelContext& ctx, const float* x, float* y) const {
     auto* scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return LimitReached("no memory for rows of a softmax");
-    const int64_t blocks = ceil_div(inner_, kColumns), units = outer_ * blocks, slots = std::min(threads_, units);
-    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot)
-        for (int64_t u = units * slot / slots; u < units * (slot + 1) / slots; ++u) {
-          float* const rows = scratch + slot * kColumns * count_;
-          const int64_t first = u % blocks * kColumns, n = std::min(kColumns, inner_ - first);
-          const int64_t at = u / blocks * count_ * inner_ + first;
-          for (int64_t t = 0; t < count_; ++t)
-            for (int64_t i = 0; i < n; ++i) rows[i * count_ + t] = x[at + t * inner_ + i];
-          ops_.softmax(rows, n, count_, beta_, true, rows);
-          for (int64_t t = 0; t < count_; ++t)
-            for (int64_t i = 0; i < n; ++i) y[at + t * inner_ + i] = rows[i * count_ + t];
-        }
+    const int64_t blocks = ceil_div(inner_, kColumns);
+    in_slots(ctx.threads(), threads_, outer_ * blocks, [&](int64_t u, int64_t slot) {
+      float* const rows = scratch + slot * kColumns * count_;
+      const int64_t first = u % blocks * kColumns, n = std::min(kColumns, inner_ - first);
+      const int64_t at = u / blocks * count_ * inner_ + first;
+      for (int64_t t = 0; t < count_; ++t)
+        for (int64_t i = 0; i < n; ++i) rows[i * count_ + t] = x[at + t * inner_ + i];
+      ops_.softmax(rows, n, count_, beta_, true, rows);
+      for (int64_t t = 0; t < count_; ++t)
+        for (int64_t i = 0; i < n; ++i) y[at + t * inner_ + i] = rows[i * count_ + t];
     });
     return Ok();
   }
