@@ -1,11 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "base/arena.h"
-#include "base/selection.h"
 #include "ops/core/node_spec.h"
 #include "runtime/node_facts.h"
 #include "runtime/plan.h"
@@ -16,8 +16,7 @@ namespace smelt {
 class ArenaItems {
  public:
   /// False where no model of the build has values within others but aliases of all of them, which runs make.
-  static constexpr bool kHasParts = builds_op("Split") || builds_op("Unstack") || builds_op("Slice") ||
-                                    builds_op("SliceSize") || builds_op("StridedSlice");
+  static constexpr bool kHasParts = std::ranges::any_of(kPartOps, [](const auto& op) { return op.second; });
   void begin(size_t values) {
     if (!kHasParts) return;
     within_.resize(values, kNoValue);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
-#include "base/selection.h"
 #include "ops/core/op.h"
 #include "ops/core/strided_copy.h"
 #include "ops/shape/shape.h"
@@ -51,17 +51,8 @@ bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to)
   return true;
 }
 
-namespace {
-/// True of operators whose outputs may be parts of their input.
-bool takes_parts(Op op) {
-  return (builds_op("Split") && op == Op::kSplit) || (builds_op("Unstack") && op == Op::kUnstack) ||
-         (builds_op("Slice") && op == Op::kSlice) || (builds_op("SliceSize") && op == Op::kSliceSize) ||
-         (builds_op("StridedSlice") && op == Op::kStridedSlice);
-}
-}  // namespace
-
 [[gnu::cold]] std::vector<int64_t> offsets_of_parts(const NodeSpec& spec) {
-  if (!takes_parts(spec.node.op)) return {};
+  if (std::ranges::find(kPartOps, std::pair(spec.node.op, true)) == std::end(kPartOps)) return {};
   const ValueType& x = spec.inputs[0];
   const auto all = strided_copies(spec);
   const int bits = bit_width(x.dtype);

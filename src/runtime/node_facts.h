@@ -2,8 +2,10 @@
 
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "base/selection.h"
 #include "graph/graph.h"
 #include "ops/core/node_spec.h"
 
@@ -26,6 +28,12 @@ bool is_static(const Node& node, const TypeOf& type, std::span<const ValueType> 
 /// an expansion to the same shape.
 bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to);
 
+/// Operators whose outputs may be parts of their input, of those that the build has.
+inline constexpr std::pair<Op, bool> kPartOps[] = {{Op::kSplit, builds_op("Split")},
+                                                   {Op::kUnstack, builds_op("Unstack")},
+                                                   {Op::kSlice, builds_op("Slice")},
+                                                   {Op::kSliceSize, builds_op("SliceSize")},
+                                                   {Op::kStridedSlice, builds_op("StridedSlice")}};
 /// Where the outputs begin in the first input, in bytes, if each is a stretch of it as it lies there: a part, or a
 /// slice, along the outermost dimension that has several elements. -1: nobody wants the output. Empty: the node is none
 /// of these.
