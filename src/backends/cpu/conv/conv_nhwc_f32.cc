@@ -226,9 +226,8 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
     const int64_t pixels = (last - first) * g_.out[2], most = gemm_.to_words ? block_ * tile_ : pixels;
     for (int64_t p = 0, n = 0; p < pixels; p += n) {
       n = std::min(most, pixels - p);
-      if (gemm_.to_words) to_words(from, p, n, scratch);
       float* const to = y + p * g_.c_out;
-      gemm_.run(n, g_.c_out, g_.c_in, gemm_.to_words ? scratch : from, g_.c_in, packed_->data<float>(), 0, panels, to,
+      gemm_.run(n, g_.c_out, g_.c_in, multiplied(from, p, n, scratch), g_.c_in, packed_->data<float>(), 0, panels, to,
                 g_.c_out, nullptr, bounds.lo, bounds.hi, epilogue);
       activate(to, n, {0, panels});
     }
@@ -249,9 +248,18 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
   };
   /// Scratch of the images in words.
   int64_t image_floats() const { return image_in_words_ ? round_up(g_.batch * g_.in_pixels() * g_.all_in(), 16) : 0; }
+  /// So many pixels of an image, from `first` on, as a pointwise convolution multiplies them: where they lie, or as
+  /// words in `scratch`.
+  const float* multiplied(const float* image, int64_t first, int64_t pixels, float* scratch) const {
+    if (!makes_words()) return image + first * pixel_;
+    to_words(image, first, pixels, scratch);
+    return scratch;
+  }
+  /// True if parts of an image are made words before they are multiplied.
+  bool makes_words() const { return gemm_.to_words && !image_in_words_; }
   /// So many pixels of the images x, from `first` on, as words.
   void to_words(const float* x, int64_t first, int64_t pixels, float* words) const {
-    const int64_t pixel = g_.groups * shape_.c_in;
+    const int64_t pixel = shape_.all_in();
     x += first * pixel;
     // Channels that fill their words lie side by side.
     if (shape_.c_in % gemm_.word == 0) return gemm_.to_words(x, pixels * pixel, words);
@@ -272,8 +280,7 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
   int64_t slot_floats() const {
     if (!segments_.empty()) return 0;
     if (strassen_) return round_up(strassen_->scratch_floats(), 16);
-    if (g_.pointwise() && !copies_rows_)
-      return gemm_.to_words && !image_in_words_ ? round_up(block_ * tile_ * g_.all_in(), 16) : 0;
+    if (g_.pointwise() && !copies_rows_) return makes_words() ? round_up(block_ * tile_ * g_.all_in(), 16) : 0;
     const int64_t floats = lines_.use ? lines_.slice_floats(g_) : block_ * gemm_.mr * lda_ + kPatchSlack;
     return round_up(floats, 16);
   }
@@ -326,11 +333,7 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
     const Bounds bounds = activation_bounds(act_);
     const float* from = run.x + image * image_step_;
     float* to = run.y + (image * g_.out_pixels() + first) * g_.all_out();
-    const float* pixels = from + first * pixel_;
-    if (g_.pointwise() && gemm_.to_words && !image_in_words_) {
-      to_words(from, first, last - first, scratch);
-      pixels = scratch;
-    }
+    const float* const pixels = g_.pointwise() ? multiplied(from, first, last - first, scratch) : from;
     if (strassen_) {
       strassen_->run(last - first, pixels, pixel_, packed_->data<float>(), panels.first, panels.last, to, g_.all_out(),
                      bounds.lo, bounds.hi, run.epilogue, scratch);
@@ -356,7 +359,7 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
     const float* from = run.x;
     if (lines_.copied) {
       const auto copy = [&](int64_t pixel, int64_t n, float* to) {
-        if (gemm_.to_words && !image_in_words_) return to_words(from, pixel, n, to);
+        if (makes_words()) return to_words(from, pixel, n, to);
         std::copy_n(from + pixel * pixel_, n * pixel_, to);
       };
       lines_.fill(g_, copy, oz, first, first + count, slice);
