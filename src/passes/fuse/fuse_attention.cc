@@ -61,29 +61,38 @@ class AttentionFuser {
     const Node* n = in_.producer(id, Op::kTranspose);
     return n && in_.permutation(*n) == perm ? n : nullptr;
   }
+  /// What a value is of another one: `number` times it, or that divided by `number`.
+  struct Scaled {
+    ValueId of;
+    double number;
+    bool divided;
+  };
+  std::optional<Scaled> scaled(ValueId id) const {
+    const Node* n = in_.binary(id, Binary::kMul);
+    const bool divided = !n;
+    if (divided) n = in_.binary(id, Binary::kDiv);
+    if (!n) return std::nullopt;
+    const size_t i = !divided && in_.constant(n->inputs[0]) ? 1 : 0;
+    const auto number = in_.scalar(n->inputs[1 - i], n->inputs[i]);
+    return number ? std::optional(Scaled{n->inputs[i], *number, divided}) : std::nullopt;
+  }
   /// The value that a value is `scale` times; other readers of what lies between keep it.
   ValueId without_scale(ValueId id, double& scale) const {
     for (int steps = 0; steps < 4; ++steps) {
-      const Node* n = in_.binary(id, Binary::kMul);
-      const bool divides = !n;
-      if (divides) n = in_.binary(id, Binary::kDiv);
-      if (!n) break;
-      const size_t i = !divides && in_.constant(n->inputs[0]) ? 1 : 0;
-      const auto c = in_.scalar(n->inputs[1 - i], n->inputs[i]);
-      if (!c) break;
-      scale = divides ? scale / *c : scale * *c;
-      id = n->inputs[i];
+      const auto s = scaled(id);
+      if (!s) break;
+      scale = s->divided ? scale / s->number : scale * s->number;
+      id = s->of;
     }
     return id;
   }
-  /// True if nothing but `scaled`, of which without_scale() found the value, reads the value, and only one node reads
+  /// True if nothing but `read`, of which without_scale() found the value, reads the value, and only one node reads
   /// that.
-  bool only_read_by(ValueId scaled, ValueId id) const {
-    while (scaled != id) {
-      const Node* n = in_.binary(scaled, Binary::kMul);
-      if (!n) n = in_.binary(scaled, Binary::kDiv);
-      if (!n || !in_.has_one_use(scaled)) return false;
-      scaled = n->inputs[in_.constant(n->inputs[0]) ? 1 : 0];
+  bool only_read_by(ValueId read, ValueId id) const {
+    while (read != id) {
+      const auto s = scaled(read);
+      if (!s || !in_.has_one_use(read)) return false;
+      read = s->of;
     }
     return in_.uses(id) <= 1;
   }
