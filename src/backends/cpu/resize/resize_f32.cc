@@ -10,13 +10,11 @@
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "backends/cpu/resize/resize_passes.h"
+#include "backends/cpu/resize/weight_rows.h"
 
 #ifndef SMELT_CPU_RESIZE_F32
 #define SMELT_CPU_RESIZE_F32
 namespace smelt {
-/// to[j] = sum over t < taps of weight[t] * from[index[t] * n + j], j < n.
-using WeightRows = void (*)(const float* from, const int64_t* index, const float* weight, int64_t taps, int64_t n,
-                            float* to);
 /// to[i] = sum over t < taps of weight[t * n + i] * from[index[t * n + i]], i < n; taps > 0.
 using WeightNumbers = void (*)(const float* from, const int32_t* index, const float* weight, int64_t taps, int64_t n,
                                float* to);
@@ -62,6 +60,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace smelt {
+
+WeightRows weight_rows_of(Isa isa) { return SMELT_FOR_LEVEL(isa, weight_rows); }
+
 namespace {
 
 using Pass = ResizePass<float>;
@@ -71,7 +72,7 @@ class ResizeF32 final : public Kernel {
   ResizeF32(std::vector<Pass> passes, const KernelSpec& spec)
       : passes_(std::move(passes)),
         elements_(spec.inputs[0].shape.elements()),
-        rows_(SMELT_FOR_LEVEL(spec.isa, weight_rows)),
+        rows_(weight_rows_of(spec.isa)),
         numbers_(SMELT_FOR_LEVEL(spec.isa, weight_numbers)) {
     for (const Pass& p : passes_) taps_.push_back(p.inner == 1 ? taps_of(p) : Taps{});
     for (size_t i = 0; i + 1 < passes_.size(); ++i)

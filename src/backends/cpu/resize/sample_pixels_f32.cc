@@ -1,31 +1,10 @@
-#include "backends/cpu/core/targets.h"
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/resize/sample_pixels_f32.cc"
-#include <hwy/foreach_target.h>
-#include "backends/cpu/core/highway.h"
+#include <algorithm>
 
 #include "backends/cpu/core/kernel.h"
-#include "backends/cpu/core/vectors-inl.h"
+#include "backends/cpu/resize/weight_rows.h"
 #include "base/thread_pool.h"
 #include "ops/resize/resize.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace smelt::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-/// y[c] = sum over t < count of weights[t] * taps[t][c].
-void weighted_taps(const float* const* taps, const float* weights, int64_t count, int64_t n, float* y) {
-  each_vector(n, [&](auto part, int64_t c) HWY_ATTR {
-    auto sum = hn::Zero(part.d);
-    for (int64_t t = 0; t < count; ++t) sum = hn::MulAdd(part.load(taps[t] + c), hn::Set(part.d, weights[t]), sum);
-    part.store(sum, y + c);
-  });
-}
-
-}  // namespace smelt::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace smelt {
 namespace {
 
@@ -34,7 +13,7 @@ class SamplePixelsF32 final : public Kernel {
   explicit SamplePixelsF32(const KernelSpec& spec)
       : x_(spec.inputs[0].shape),
         points_(spec.outputs[0].shape[1] * spec.outputs[0].shape[2]),
-        taps_(SMELT_FOR_LEVEL(spec.isa, weighted_taps)) {}
+        rows_(weight_rows_of(spec.isa)) {}
   Status run(KernelContext& ctx) const override {
     const auto *x = ctx.input(0).data<float>(), *points = ctx.input(1).data<float>();
     auto* y = ctx.output(0).data<float>();
@@ -49,7 +28,7 @@ class SamplePixelsF32 final : public Kernel {
 
  private:
   void sample(const float* image, float x, float y, float* to) const {
-    const float* taps[4];
+    int64_t pixels[4];
     float weights[4];
     int64_t count = 0;
     // Not so of NaN, nor of what is no int32.
@@ -60,16 +39,19 @@ class SamplePixelsF32 final : public Kernel {
       for (int32_t i = 0; i < 4; ++i) {
         const int64_t row = top + i / 2, column = left + i % 2;
         if (row < 0 || row >= x_[1] || column < 0 || column >= x_[2]) continue;
-        taps[count] = image + (row * x_[2] + column) * x_[3];
+        pixels[count] = row * x_[2] + column;
         weights[count++] = (i / 2 ? dy : 1 - dy) * (i % 2 ? dx : 1 - dx);
       }
     }
-    taps_(taps, weights, count, x_[3], to);
+    if (count > 0)
+      rows_(image, pixels, weights, count, x_[3], to);
+    else
+      std::fill_n(to, x_[3], 0.0f);
   }
 
   Shape x_;
   int64_t points_;
-  void (*taps_)(const float* const*, const float*, int64_t, int64_t, float*);
+  WeightRows rows_;
 };
 
 }  // namespace
@@ -83,4 +65,3 @@ class SamplePixelsF32 final : public Kernel {
 }
 
 }  // namespace smelt
-#endif
