@@ -21,8 +21,8 @@
 namespace smelt {
 struct ByteResizeOps {
   /// to[j] = sum over t < taps of weight[t] * from[index[t] * n + j], j < n, term by term.
-  void (*weight_rows)(const double* from, const int64_t* index, const double* weight, int64_t taps, int64_t n,
-                      double* to);
+  void (*weighted_sum)(const double* from, const int64_t* index, const double* weight, int64_t taps, int64_t n,
+                       double* to);
   /// n numbers clamped to the type, rounded to even or truncated.
   void (*to_bytes)(const double* from, int64_t n, bool is_signed, bool round, uint8_t* to);
 };
@@ -52,8 +52,8 @@ namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<double>;
 
-void weight_rows_f64(const double* from, const int64_t* index, const double* weight, int64_t taps, int64_t n,
-                     double* to) {
+void weighted_sum_f64(const double* from, const int64_t* index, const double* weight, int64_t taps, int64_t n,
+                      double* to) {
   const auto step = [&](auto d, int64_t j) HWY_ATTR {
     auto sum = hn::Mul(hn::Set(d, weight[0]), hn::LoadU(d, from + index[0] * n + j));
     for (int64_t t = 1; t < taps; ++t)
@@ -89,7 +89,7 @@ void doubles_to_bytes(const double* from, int64_t n, bool is_signed, bool round,
   for (; i < n; ++i) step(hn::CappedTag<double, 1>(), i);
 }
 
-ByteResizeOps byte_resize_ops() { return {weight_rows_f64, doubles_to_bytes}; }
+ByteResizeOps byte_resize_ops() { return {weighted_sum_f64, doubles_to_bytes}; }
 
 template <class T>
 void weight_short(const ShortPass& p, const T* from, int64_t first, int64_t last, int64_t j, int64_t n, int16_t* to) {
@@ -182,8 +182,8 @@ class ResizeBytes final : public Kernel {
     for (int64_t at = first; at < last; ++at) {
       const auto i = static_cast<size_t>(at % p.out);
       const int64_t b = p.begin[i];
-      ops_.weight_rows(from + at / p.out * p.in * p.inner, p.index.data() + b, p.weight.data() + b, p.begin[i + 1] - b,
-                       p.inner, to + at * p.inner);
+      ops_.weighted_sum(from + at / p.out * p.in * p.inner, p.index.data() + b, p.weight.data() + b, p.begin[i + 1] - b,
+                        p.inner, to + at * p.inner);
     }
   }
 

@@ -10,7 +10,7 @@
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "backends/cpu/resize/resize_passes.h"
-#include "backends/cpu/resize/weight_rows.h"
+#include "backends/cpu/resize/weighted_sum.h"
 
 #ifndef SMELT_CPU_RESIZE_F32
 #define SMELT_CPU_RESIZE_F32
@@ -25,7 +25,7 @@ HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-void weight_rows(const float* from, const int64_t* index, const float* weight, int64_t taps, int64_t n, float* to) {
+void weighted_sum(const float* from, const int64_t* index, const float* weight, int64_t taps, int64_t n, float* to) {
   each_vector(n, [&](auto part, int64_t j) HWY_ATTR {
     const auto d = part.d;
     auto sum = hn::Mul(hn::Set(d, weight[0]), part.load(from + index[0] * n + j));
@@ -61,7 +61,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace smelt {
 
-WeightRows weight_rows_of(Isa isa) { return SMELT_FOR_LEVEL(isa, weight_rows); }
+WeightedSum weighted_sum_of(Isa isa) { return SMELT_FOR_LEVEL(isa, weighted_sum); }
 
 namespace {
 
@@ -72,7 +72,7 @@ class ResizeF32 final : public Kernel {
   ResizeF32(std::vector<Pass> passes, const KernelSpec& spec)
       : passes_(std::move(passes)),
         elements_(spec.inputs[0].shape.elements()),
-        rows_(weight_rows_of(spec.isa)),
+        rows_(weighted_sum_of(spec.isa)),
         numbers_(SMELT_FOR_LEVEL(spec.isa, weight_numbers)) {
     for (const Pass& p : passes_) taps_.push_back(p.inner == 1 ? taps_of(p) : Taps{});
     for (size_t i = 0; i + 1 < passes_.size(); ++i)
@@ -163,7 +163,7 @@ class ResizeF32 final : public Kernel {
   std::vector<Pass> passes_;
   std::vector<Taps> taps_;  ///< of each pass
   int64_t elements_, workspace_ = 0;
-  WeightRows rows_;
+  WeightedSum rows_;
   WeightNumbers numbers_;
 };
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "backends/cpu/core/kernel.h"
-#include "backends/cpu/resize/weight_rows.h"
+#include "backends/cpu/resize/weighted_sum.h"
 #include "base/thread_pool.h"
 #include "ops/resize/resize.h"
 
@@ -13,7 +13,7 @@ class SamplePixelsF32 final : public Kernel {
   explicit SamplePixelsF32(const KernelSpec& spec)
       : x_(spec.inputs[0].shape),
         points_(spec.outputs[0].shape[1] * spec.outputs[0].shape[2]),
-        rows_(weight_rows_of(spec.isa)) {}
+        rows_(weighted_sum_of(spec.isa)) {}
   Status run(KernelContext& ctx) const override {
     const auto *x = ctx.input(0).data<float>(), *points = ctx.input(1).data<float>();
     auto* y = ctx.output(0).data<float>();
@@ -51,7 +51,7 @@ class SamplePixelsF32 final : public Kernel {
 
   Shape x_;
   int64_t points_;
-  WeightRows rows_;
+  WeightedSum rows_;
 };
 
 }  // namespace
