@@ -8,6 +8,7 @@
 
 #include "backends/cpu/attention/row_attention.h"
 #include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "ops/attention/geometry.h"
 
@@ -72,19 +73,16 @@ class AttentionF32 final : public Kernel {
       if (spans[b].valid == 0) return op_info(Op::kAttention).reference(ctx);
     }
     const int64_t units = g_.batch * g_.kv_heads * parts_;
-    ctx.threads().parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot) {
-        float* const workspace = scratch + slot * workspace_;
-        const int64_t first = units * slot / slots_;
-        for (int64_t u = first; u < units * (slot + 1) / slots_; ++u) {
-          if (one_row_) {
-            one_row(ctx, u, spans[u / g_.kv_heads], workspace);
-            continue;
-          }
-          const KeySpan& span = spans[u / parts_ / g_.kv_heads];
-          if (u == first || u % parts_ == 0) pack(ctx, u / parts_, span.valid, workspace);
-          head(ctx, u / parts_, u % parts_, span, workspace);
+    ranges_in_slots(ctx.threads(), slots_, units, [&](int64_t first, int64_t last, int64_t slot) {
+      float* const workspace = scratch + slot * workspace_;
+      for (int64_t u = first; u < last; ++u) {
+        if (one_row_) {
+          one_row(ctx, u, spans[u / g_.kv_heads], workspace);
+          continue;
         }
+        const KeySpan& span = spans[u / parts_ / g_.kv_heads];
+        if (u == first || u % parts_ == 0) pack(ctx, u / parts_, span.valid, workspace);
+        head(ctx, u / parts_, u % parts_, span, workspace);
       }
     });
     return Ok();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/cpu/conv/line_buffer.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/workspace.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "base/thread_pool.h"
@@ -48,16 +49,12 @@ class ConvBands {
   template <class F>
   void image(ThreadPool& pool, int64_t threads, const LoadPixels& load, bool x_signed, uint8_t zero, const char* packed,
              uint8_t* scratch, F&& done) const {
-    const int64_t n = g_.out[1], slots = std::min(threads, n);
-    pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot) {
-        uint8_t* const band = scratch + slot * band_bytes_;
-        const int64_t last = n * (slot + 1) / slots;
-        for (int64_t y = n * slot / slots, lines = 0; y < last; y += lines) {
-          lines = ceil_div(last - y, ceil_div(last - y, lines_));
-          fill(load, zero, y, lines, band);
-          products(x_signed, y, lines, packed, band, done);
-        }
+    ranges_in_slots(pool, threads, g_.out[1], [&](int64_t first, int64_t last, int64_t slot) {
+      uint8_t* const band = scratch + slot * band_bytes_;
+      for (int64_t y = first, lines = 0; y < last; y += lines) {
+        lines = ceil_div(last - y, ceil_div(last - y, lines_));
+        fill(load, zero, y, lines, band);
+        products(x_signed, y, lines, packed, band, done);
       }
     });
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/vnni-inl.h"
 #include "backends/cpu/core/workspace.h"
 
@@ -197,18 +198,14 @@ int64_t ConvGroups::packed_bytes() const { return panel_bytes_ * ceil_div(g_.all
 void ConvGroups::image(ThreadPool& pool, int64_t threads, const LoadPixels& load, uint8_t zero, const char* packed,
                        uint8_t* scratch, const Done& done) const {
   const int64_t parts = std::min(ceil_div(threads, g_.out[1]), ceil_div(g_.out[2], kStrip));
-  const int64_t n = g_.out[1] * parts, slots = std::min(threads, n);
-  pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t slot = begin; slot < end; ++slot) {
-      uint8_t* const band = scratch + slot * band_bytes_;
-      const int64_t last = n * (slot + 1) / slots;
-      for (int64_t i = n * slot / slots, lines = 0; i < last; i += lines) {
-        lines = parts > 1 ? 1 : ceil_div(last - i, ceil_div(last - i, lines_));
-        const int64_t part = i % parts, x = g_.out[2] * part / parts;
-        const Area area{i / parts, lines, x, g_.out[2] * (part + 1) / parts - x};
-        fill(load, zero, area, band);
-        products(area, packed, band, done);
-      }
+  ranges_in_slots(pool, threads, g_.out[1] * parts, [&](int64_t first, int64_t last, int64_t slot) {
+    uint8_t* const band = scratch + slot * band_bytes_;
+    for (int64_t i = first, lines = 0; i < last; i += lines) {
+      lines = parts > 1 ? 1 : ceil_div(last - i, ceil_div(last - i, lines_));
+      const int64_t part = i % parts, x = g_.out[2] * part / parts;
+      const Area area{i / parts, lines, x, g_.out[2] * (part + 1) / parts - x};
+      fill(load, zero, area, band);
+      products(area, packed, band, done);
     }
   });
 }

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/conv/conv_i16.cc"
@@ -102,15 +103,12 @@ class ConvI16 final : public Kernel {
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
-    const int64_t blocks = (g_.out_pixels() + block_ - 1) / block_, slots = std::min(threads_, blocks);
+    const int64_t blocks = (g_.out_pixels() + block_ - 1) / block_;
     for (int64_t image = 0; image < g_.batch; ++image) {
       const auto* x = ctx.input(0).data<int16_t>() + image * g_.in_pixels() * g_.all_in();
       auto* y = ctx.output(0).data<int16_t>() + image * g_.out_pixels() * g_.all_out();
-      ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t slot = begin; slot < end; ++slot)
-          for (int64_t b = blocks * slot / slots; b < blocks * (slot + 1) / slots; ++b)
-            block(x, y, b, scratch + slot * (patches_ + sums_));
-      });
+      in_slots(ctx.threads(), threads_, blocks,
+               [&](int64_t b, int64_t slot) { block(x, y, b, scratch + slot * (patches_ + sums_)); });
     }
     return Ok();
   }
@@ -178,13 +176,11 @@ class DepthwiseI16 final : public Kernel {
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a depthwise convolution");
     auto* zeros = reinterpret_cast<int16_t*>(scratch + threads_ * slot_);
     std::fill_n(zeros, g_.groups, int16_t{0});
-    const int64_t lines = g_.out[0] * g_.out[1], all = g_.batch * lines, slots = std::min(threads_, all);
-    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot)
-        for (int64_t i = all * slot / slots; i < all * (slot + 1) / slots; ++i)
-          line(ctx.input(0).data<int16_t>() + i / lines * g_.in_pixels() * g_.groups, i % lines, zeros,
-               reinterpret_cast<int32_t*>(scratch + slot * slot_),
-               ctx.output(0).data<int16_t>() + i * g_.out[2] * g_.groups);
+    const int64_t lines = g_.out[0] * g_.out[1];
+    in_slots(ctx.threads(), threads_, g_.batch * lines, [&](int64_t i, int64_t slot) {
+      line(ctx.input(0).data<int16_t>() + i / lines * g_.in_pixels() * g_.groups, i % lines, zeros,
+           reinterpret_cast<int32_t*>(scratch + slot * slot_),
+           ctx.output(0).data<int16_t>() + i * g_.out[2] * g_.groups);
     });
     return Ok();
   }

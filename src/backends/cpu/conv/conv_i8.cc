@@ -8,6 +8,7 @@
 #include "backends/cpu/conv/im2col.h"
 #include "backends/cpu/copy/transpose_bytes.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
@@ -118,13 +119,10 @@ class ConvI8 final : public Kernel {
       return;
     }
     // Threads get as many pixels each, in blocks.
-    const int64_t n = g_.out_pixels(), slots = std::min(threads_, ceil_div(n, gemm_.mr));
-    pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot) {
-        const int64_t last = n * (slot + 1) / slots;
-        for (int64_t first = n * slot / slots; first < last; first += block_)
-          block(x, y, first, std::min(first + block_, last), scratch + slot * workspace_);
-      }
+    const int64_t n = g_.out_pixels(), threads = std::min(threads_, ceil_div(n, gemm_.mr));
+    ranges_in_slots(pool, threads, n, [&](int64_t begin, int64_t end, int64_t slot) {
+      for (int64_t first = begin; first < end; first += block_)
+        block(x, y, first, std::min(first + block_, end), scratch + slot * workspace_);
     });
   }
   /// Output pixels [first, last).

@@ -9,6 +9,7 @@
 #include "backends/cpu/conv/conv_groups.h"
 #include "backends/cpu/conv/line_buffer.h"
 #include "backends/cpu/core/prefetch.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "base/thread_pool.h"
 
@@ -80,19 +81,17 @@ class ConvLineBuffer {
     if (groups_.apply()) return groups_.image(pool, threads, load, zero, packed, scratch, std::ref(done));
     if (bands_.apply()) return bands_.image(pool, threads, load, x_signed, zero, packed, scratch, done);
     const int64_t lines = g_.out[0] * g_.out[1], tiles = ceil_div(g_.out[2], height_);
-    const int64_t parts = std::min(ceil_div(threads, lines), tiles), n = lines * parts, slots = std::min(threads, n);
+    const int64_t parts = std::min(ceil_div(threads, lines), tiles), n = lines * parts;
     uint8_t* const outside = scratch + threads * rows_.workspace_bytes();
     rows_.fill_outside(outside, zero);
-    pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot) {
-        uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
-        rows_.clear(workspace);
-        for (int64_t i = n * slot / slots; i < n * (slot + 1) / slots; ++i) {
-          if (parts > 1) rows_.clear(workspace);  // of another part it holds other pixels
-          const int64_t part = i % parts, first = tiles * part / parts, last = tiles * (part + 1) / parts;
-          line(load, x_signed, outside, i / parts, first * height_, std::min(last * height_, g_.out[2]), packed,
-               workspace, done);
-        }
+    ranges_in_slots(pool, threads, n, [&](int64_t begin, int64_t end, int64_t slot) {
+      uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
+      rows_.clear(workspace);
+      for (int64_t i = begin; i < end; ++i) {
+        if (parts > 1) rows_.clear(workspace);  // of another part it holds other pixels
+        const int64_t part = i % parts, first = tiles * part / parts, last = tiles * (part + 1) / parts;
+        line(load, x_signed, outside, i / parts, first * height_, std::min(last * height_, g_.out[2]), packed,
+             workspace, done);
       }
     });
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/conv/conv_nhwc_dynamic_f32.cc"
@@ -66,28 +67,18 @@ class ConvNhwcDynamicF32 final : public Kernel {
     float* const slots = packed + group_ * g_.groups;
     const float* bias = has_bias_ ? ctx.input(2).data<float>() : nullptr;
     const float* filter = ctx.input(1).data<float>();
-    share(
-        ctx.threads(), gemm_.panels(g_.c_out) * g_.groups,
-        [&](int64_t panel, float* slot) { pack(filter, bias, panel, slot, packed); }, slots);
+    in_slots(ctx.threads(), threads_, gemm_.panels(g_.c_out) * g_.groups,
+             [&](int64_t panel, int64_t slot) { pack(filter, bias, panel, slots + slot * slot_, packed); });
     const float* x = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
     const int64_t blocks = ceil_div(g_.out_pixels(), block_);
-    share(
-        ctx.threads(), g_.batch * blocks,
-        [&](int64_t i, float* slot) { block(x, y, i / blocks, i % blocks * block_, packed, slot); }, slots);
+    in_slots(ctx.threads(), threads_, g_.batch * blocks, [&](int64_t i, int64_t slot) {
+      block(x, y, i / blocks, i % blocks * block_, packed, slots + slot * slot_);
+    });
     return Ok();
   }
 
  private:
-  /// Calls work(i, slot) for i below `count`, each thread with a slot of its own.
-  template <class F>
-  void share(ThreadPool& pool, int64_t count, F&& work, float* slots) const {
-    const int64_t used = std::min(threads_, count);
-    pool.parallel_for(used, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t s = begin; s < end; ++s)
-        for (int64_t i = count * s / used; i < count * (s + 1) / used; ++i) work(i, slots + s * slot_);
-    });
-  }
   void pack(const float* filter, const float* bias, int64_t index, float* ordered, float* packed) const {
     const int64_t panels = gemm_.panels(g_.c_out), group = index / panels, panel = index % panels;
     const int64_t column = panel * gemm_.nr(), n = std::min(gemm_.nr(), g_.c_out - column);

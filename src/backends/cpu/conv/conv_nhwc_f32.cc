@@ -10,6 +10,7 @@
 #include "backends/cpu/conv/row_stage.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/gemm/strassen_f32.h"
 
 namespace smelt {
@@ -188,16 +189,12 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
     // Threads share panels, or pairs of them.
     const int64_t panels = gemm_.panels(g_.c_out), together = strassen_ ? 2 : 1;
     const int64_t shared = by_panels_ ? ceil_div(panels, together) : units_;
-    const int64_t slots = std::min<int64_t>(threads_, shared);
-    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot) {
-        const int64_t first = shared * slot / slots, last = shared * (slot + 1) / slots;
-        float* workspace = slot_floats() > 0 ? scratch + slot * slot_floats() : nullptr;
-        if (by_panels_)
-          units(run, 0, units_, {first * together, std::min(last * together, panels)}, workspace);
-        else
-          units(run, first, last, {0, panels}, workspace);
-      }
+    ranges_in_slots(ctx.threads(), threads_, shared, [&](int64_t first, int64_t last, int64_t slot) {
+      float* workspace = slot_floats() > 0 ? scratch + slot * slot_floats() : nullptr;
+      if (by_panels_)
+        units(run, 0, units_, {first * together, std::min(last * together, panels)}, workspace);
+      else
+        units(run, first, last, {0, panels}, workspace);
     });
     return Ok();
   }

@@ -9,6 +9,7 @@
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/line_buffer.h"
 #include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
@@ -252,17 +253,13 @@ class ConvTransposeRows final : public Kernel {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a transposed convolution");
     uint8_t* const outside = scratch + threads_ * rows_.workspace_bytes();
-    const int64_t slots = std::min(threads_, s_.out[1]);
     for (int64_t index = 0; index < s_.batch; ++index) {
       const ImageI8 image = ends_.image(ctx, index, outside + padded_bytes(rows_.outside_bytes()));
       rows_.fill_outside(outside, GemmI8::zero_byte(image.params.zero_point, flipped_));
-      ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t slot = begin; slot < end; ++slot) {
-          uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
-          rows_.clear(workspace);
-          for (int64_t oy = s_.out[1] * slot / slots; oy < s_.out[1] * (slot + 1) / slots; ++oy)
-            line(image, outside, oy, workspace);
-        }
+      ranges_in_slots(ctx.threads(), threads_, s_.out[1], [&](int64_t first, int64_t last, int64_t slot) {
+        uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
+        rows_.clear(workspace);
+        for (int64_t oy = first; oy < last; ++oy) line(image, outside, oy, workspace);
       });
     }
     return Ok();

@@ -15,6 +15,7 @@
 #include "backends/cpu/conv/winograd_f32.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/gemm/gemm_f32.h"
 
 namespace smelt {
@@ -61,14 +62,11 @@ class ConvWinogradF32 final : public Kernel {
     ThreadPool& threads = ctx.threads();
     const int64_t all = tiles(), panels = gemm_.panels(g_.c_out);
     if (!by_panels_) {
-      threads.parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t slot = begin; slot < end; ++slot)
-          for (int64_t b = blocks_ * slot / slots_; b < blocks_ * (slot + 1) / slots_; ++b) {
-            const int64_t first = all * b / blocks_, count = all * (b + 1) / blocks_ - first;
-            float *const v = scratch + slot * slot_floats(), *const workspace = v + v_floats();
-            for (int64_t t = 0; t < count; ++t) input(run, at(first + t), v + t * v_row());
-            for (int64_t p = 0; p < panels; ++p) panel(run, first, count, p, v, workspace);
-          }
+      in_slots(threads, slots_, blocks_, [&](int64_t b, int64_t slot) {
+        const int64_t first = all * b / blocks_, count = all * (b + 1) / blocks_ - first;
+        float *const v = scratch + slot * slot_floats(), *const workspace = v + v_floats();
+        for (int64_t t = 0; t < count; ++t) input(run, at(first + t), v + t * v_row());
+        for (int64_t p = 0; p < panels; ++p) panel(run, first, count, p, v, workspace);
       });
       return Ok();
     }
@@ -78,11 +76,8 @@ class ConvWinogradF32 final : public Kernel {
       threads.parallel_for(count, ceil_div(count, slots_), [&](int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end; ++t) input(run, at(first + t), v + t * v_row());
       });
-      threads.parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t slot = begin; slot < end; ++slot)
-          for (int64_t p = panels * slot / slots_; p < panels * (slot + 1) / slots_; ++p)
-            panel(run, first, count, p, v, workspaces + slot * slot_floats());
-      });
+      in_slots(threads, slots_, panels,
+               [&](int64_t p, int64_t slot) { panel(run, first, count, p, v, workspaces + slot * slot_floats()); });
     }
     return Ok();
   }

@@ -14,6 +14,7 @@
 #include "backends/cpu/conv/line_buffer.h"
 #include "backends/cpu/copy/transpose_bytes.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/conv/conv_shape.h"
@@ -270,14 +271,10 @@ class DepthwiseVnni final : public Kernel {
     return packed;
   }
   void rows(ThreadPool& pool, const uint8_t* x, const uint8_t* outside, uint8_t* scratch, uint8_t* y) const {
-    const int64_t n = g_.out[0] * g_.out[1], slots = std::min(threads_, n);
-    pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot) {
-        uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
-        rows_.clear(workspace);
-        for (int64_t r = n * slot / slots; r < n * (slot + 1) / slots; ++r)
-          row(x, outside, r, workspace, y + r * g_.out[2] * g_.groups);
-      }
+    ranges_in_slots(pool, threads_, g_.out[0] * g_.out[1], [&](int64_t first, int64_t last, int64_t slot) {
+      uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
+      rows_.clear(workspace);
+      for (int64_t r = first; r < last; ++r) row(x, outside, r, workspace, y + r * g_.out[2] * g_.groups);
     });
   }
   void row(const uint8_t* x, const uint8_t* outside, int64_t index, uint8_t* workspace, uint8_t* y) const {

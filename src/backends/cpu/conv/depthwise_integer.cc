@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/conv/depthwise_integer.cc"
@@ -120,7 +121,6 @@ class DepthwiseIntegerKernel final : public Kernel {
       if (!scratch) return Error(ErrorCode::kLimit, "no memory for a depthwise convolution");
     }
     const int64_t size = g_.in_pixels() * g_.all_in(), line = g_.out[2] * g_.all_out();
-    const int64_t slots = std::min(threads_, g_.out[1]);
     const EpilogueRun epilogue(epilogue_, ctx);
     for (int64_t image = 0; image < g_.batch; ++image) {
       QuantParams params;
@@ -130,19 +130,15 @@ class DepthwiseIntegerKernel final : public Kernel {
       else if (real_)
         params.scale = ctx.input(3).data<float>()[0];
       const uint8_t* x = dynamic_quant_ ? scratch : ctx.input(0).data<uint8_t>() + image * size;
-      ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t slot = begin; slot < end; ++slot)
-          for (int64_t oy = g_.out[1] * slot / slots; oy < g_.out[1] * (slot + 1) / slots; ++oy) {
-            const int64_t at = (image * g_.out[1] + oy) * line;
-            auto* acc = real_ ? reinterpret_cast<int32_t*>(scratch + quantized_ + slot * line_)
-                              : ctx.output(0).data<int32_t>() + at;
-            row_(is_signed_, g_, x, dynamic_quant_ ? params.zero_point : zero, packed_->data<int32_t>(), stride_, oy,
-                 acc);
-            if (!real_) continue;
-            float* const y = ctx.output(0).data<float>() + at;
-            rescale(ctx, acc, params, y);
-            if (epilogue) epilogue(y, g_.out[2], g_.all_out(), g_.all_out());
-          }
+      in_slots(ctx.threads(), threads_, g_.out[1], [&](int64_t oy, int64_t slot) {
+        const int64_t at = (image * g_.out[1] + oy) * line;
+        auto* acc = real_ ? reinterpret_cast<int32_t*>(scratch + quantized_ + slot * line_)
+                          : ctx.output(0).data<int32_t>() + at;
+        row_(is_signed_, g_, x, dynamic_quant_ ? params.zero_point : zero, packed_->data<int32_t>(), stride_, oy, acc);
+        if (!real_) return;
+        float* const y = ctx.output(0).data<float>() + at;
+        rescale(ctx, acc, params, y);
+        if (epilogue) epilogue(y, g_.out[2], g_.all_out(), g_.all_out());
       });
     }
     return Ok();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/cpu/conv/row_stage.h"
+#include "backends/cpu/core/slots.h"
 #include "base/checked.h"
 
 namespace smelt {
@@ -51,13 +52,11 @@ class RowChain final : public Kernel {
     auto* scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for rows of convolutions");
     const ConvShape& g = last().shape();
-    const int64_t rows = g.batch * g.out[1], slots = std::min(threads_, rows);
-    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot)
-        for (int64_t r = rows * slot / slots, n = 0; r < rows * (slot + 1) / slots; r += n) {
-          n = std::min(rows * (slot + 1) / slots - r, g.out[1] - r % g.out[1]);
-          of_image(ctx, r / g.out[1], r % g.out[1], r % g.out[1] + n, scratch + slot * slot_floats_);
-        }
+    ranges_in_slots(ctx.threads(), threads_, g.batch * g.out[1], [&](int64_t first, int64_t last, int64_t slot) {
+      for (int64_t r = first, n = 0; r < last; r += n) {
+        n = std::min(last - r, g.out[1] - r % g.out[1]);
+        of_image(ctx, r / g.out[1], r % g.out[1], r % g.out[1] + n, scratch + slot * slot_floats_);
+      }
     });
     return Ok();
   }

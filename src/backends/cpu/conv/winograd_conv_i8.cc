@@ -5,6 +5,7 @@
 
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/winograd_choice_i8.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/workspace.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 
@@ -94,14 +95,10 @@ void WinogradConvI8::run(ThreadPool& threads, const uint8_t* x, bool x_signed, i
                          const AccumulatorLines& lines) const {
   std::fill_n(scratch, g_.c_in, static_cast<uint8_t>(x_zero));
   const Images images{x, x_signed, x_zero, scratch};
-  threads.parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
-    const int64_t all = g_.batch * rows_ * columns_;
-    for (int64_t slot = begin; slot < end; ++slot)
-      for (int64_t b = blocks_ * slot / slots_; b < blocks_ * (slot + 1) / slots_; ++b) {
-        const int64_t first = all * b / blocks_;
-        block(images, first, all * (b + 1) / blocks_ - first, scratch + padded_bytes(g_.c_in) + slot * slot_bytes(),
-              lines);
-      }
+  const int64_t all = g_.batch * rows_ * columns_;
+  in_slots(threads, slots_, blocks_, [&](int64_t b, int64_t slot) {
+    const int64_t first = all * b / blocks_;
+    block(images, first, all * (b + 1) / blocks_ - first, scratch + padded_bytes(g_.c_in) + slot * slot_bytes(), lines);
   });
 }
 

@@ -8,6 +8,7 @@
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/broadcast.h"
 #include "backends/cpu/core/epilogue.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/gemm/pack_constant.h"
 #include "backends/cpu/gemm/strassen_f32.h"
 #include "backends/cpu/matmul/matrix_key.h"
@@ -90,10 +91,8 @@ class MatMulF32 final : public Kernel {
       return Ok();
     }
     if (slots_ > 1) {
-      ctx.threads().parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t slot = begin; slot < end; ++slot)
-          for (int64_t i = s_.batches * slot / slots_; i < s_.batches * (slot + 1) / slots_; ++i)
-            matrix(in, i, scratch ? scratch + slot * (a_workspace_ + b_workspace_) : nullptr, y, epilogue);
+      in_slots(ctx.threads(), slots_, s_.batches, [&](int64_t i, int64_t slot) {
+        matrix(in, i, scratch ? scratch + slot * (a_workspace_ + b_workspace_) : nullptr, y, epilogue);
       });
     } else {
       for (int64_t i = 0; i < s_.batches; ++i) {

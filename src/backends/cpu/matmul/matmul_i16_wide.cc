@@ -2,6 +2,7 @@
 // Sums of products of integers below 2^17 are exact in float64 as long as they stay below 2^53.
 #include <algorithm>
 
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/matmul/matmul_i16_wide.cc"
@@ -85,17 +86,15 @@ class MatMulI16Wide final : public Kernel {
     auto* scratch = static_cast<char*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a matrix product");
     auto* b = reinterpret_cast<double*>(scratch);
-    const int64_t tall = (s_.m + ExactTile::kRows - 1) / ExactTile::kRows, slots = std::min(threads_, tall);
+    const int64_t tall = (s_.m + ExactTile::kRows - 1) / ExactTile::kRows;
     for (int64_t i = 0; i < s_.batches; ++i) {
       if (i == 0 || s_.b_index(i) != s_.b_index(i - 1))
         ctx.threads().parallel_for(panels_, std::max<int64_t>(1, (1 << 15) / std::max<int64_t>(1, s_.k)),
                                    [&](int64_t begin, int64_t end) {
                                      for (int64_t p = begin; p < end; ++p) pack_b(ctx.input(1), i, p, b);
                                    });
-      ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t slot = begin; slot < end; ++slot)
-          for (int64_t t = tall * slot / slots; t < tall * (slot + 1) / slots; ++t)
-            rows(ctx, i, t * ExactTile::kRows, b, reinterpret_cast<double*>(scratch + b_bytes_ + slot * slot_bytes_));
+      in_slots(ctx.threads(), threads_, tall, [&](int64_t t, int64_t slot) {
+        rows(ctx, i, t * ExactTile::kRows, b, reinterpret_cast<double*>(scratch + b_bytes_ + slot * slot_bytes_));
       });
     }
     return Ok();

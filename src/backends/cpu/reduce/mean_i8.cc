@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
 #include "backends/cpu/reduce/reduce_view.h"
@@ -55,25 +56,18 @@ class MeanI8 final : public Kernel {
     auto* y = ctx.output(0).data<uint8_t>();
     auto* scratch = static_cast<char*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a reduction");
-    const int64_t slots = std::min(threads_, v_.outer);
-    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot) {
-        auto** taps = reinterpret_cast<const uint8_t**>(scratch + static_cast<size_t>(slot) * slot_bytes());
-        auto* sums = reinterpret_cast<int32_t*>(taps + v_.count);
-        for (int64_t i = v_.outer * slot / slots; i < v_.outer * (slot + 1) / slots; ++i) {
-          for (int64_t t = 0; t < v_.count; ++t) taps[t] = x + (i * v_.count + t) * v_.inner;
-          ops_.sum_taps_i8(taps, v_.count, v_.inner, signed_, sums);
-          if (rescale_ && v_.inner >= kShort) {
-            for (int64_t c = 0; c < v_.inner; ++c) sums[c] -= static_cast<int32_t>(x_zero_ * v_.count);
-            rescale_(rule_, sums, v_.inner, 1, v_.inner, 0, y + i * v_.inner, v_.inner);
-            continue;
-          }
-          if (xnnpack_) {
-            rescale_xnnpack(sums, y + i * v_.inner);
-            continue;
-          }
-          for (int64_t c = 0; c < v_.inner; ++c) y[i * v_.inner + c] = quantized(sums[c]);
-        }
+    in_slots(ctx.threads(), threads_, v_.outer, [&](int64_t i, int64_t slot) {
+      auto** taps = reinterpret_cast<const uint8_t**>(scratch + static_cast<size_t>(slot) * slot_bytes());
+      auto* sums = reinterpret_cast<int32_t*>(taps + v_.count);
+      for (int64_t t = 0; t < v_.count; ++t) taps[t] = x + (i * v_.count + t) * v_.inner;
+      ops_.sum_taps_i8(taps, v_.count, v_.inner, signed_, sums);
+      if (rescale_ && v_.inner >= kShort) {
+        for (int64_t c = 0; c < v_.inner; ++c) sums[c] -= static_cast<int32_t>(x_zero_ * v_.count);
+        rescale_(rule_, sums, v_.inner, 1, v_.inner, 0, y + i * v_.inner, v_.inner);
+      } else if (xnnpack_) {
+        rescale_xnnpack(sums, y + i * v_.inner);
+      } else {
+        for (int64_t c = 0; c < v_.inner; ++c) y[i * v_.inner + c] = quantized(sums[c]);
       }
     });
     return Ok();

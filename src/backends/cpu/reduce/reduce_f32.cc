@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/reduce/reduce_f32.cc"
@@ -72,22 +73,16 @@ class ReduceF32 final : public Kernel {
     }
     auto* scratch = static_cast<const float**>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a reduction");
-    const int64_t slots = std::min(threads_, outer_);
     const float inf = std::numeric_limits<float>::infinity();
-    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot) {
-        const float** taps = scratch + slot * count_;
-        for (int64_t i = outer_ * slot / slots; i < outer_ * (slot + 1) / slots; ++i) {
-          for (int64_t t = 0; t < count_; ++t) taps[t] = x + (i * count_ + t) * inner_;
-          if (fn_ == Reduction::kSumSquare || fn_ == Reduction::kL2) {
-            squares_(taps, count_, inner_, fn_ == Reduction::kL2, y + i * inner_);
-            continue;
-          }
-          (fn_ == Reduction::kMax ? ops_.max_taps : ops_.sum_taps)(taps, count_, inner_, y + i * inner_);
-          if (fn_ == Reduction::kMean)
-            ops_.scale_clamp(y + i * inner_, inner_, static_cast<float>(1 / divisor), -inf, inf);
-        }
+    in_slots(ctx.threads(), threads_, outer_, [&](int64_t i, int64_t slot) {
+      const float** taps = scratch + slot * count_;
+      for (int64_t t = 0; t < count_; ++t) taps[t] = x + (i * count_ + t) * inner_;
+      if (fn_ == Reduction::kSumSquare || fn_ == Reduction::kL2) {
+        squares_(taps, count_, inner_, fn_ == Reduction::kL2, y + i * inner_);
+        return;
       }
+      (fn_ == Reduction::kMax ? ops_.max_taps : ops_.sum_taps)(taps, count_, inner_, y + i * inner_);
+      if (fn_ == Reduction::kMean) ops_.scale_clamp(y + i * inner_, inner_, static_cast<float>(1 / divisor), -inf, inf);
     });
     return Ok();
   }

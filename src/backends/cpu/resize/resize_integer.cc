@@ -3,6 +3,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/resize/resize_integer.cc"
@@ -138,16 +139,12 @@ class ResizeInteger final : public Kernel {
     const T* x = static_cast<const T*>(ctx.input(0).raw());
     T* y = static_cast<T*>(ctx.output(0).raw());
     const auto out_rows = static_cast<int64_t>(rows_.size());
-    const int64_t all = images_ * out_rows, slots = std::min<int64_t>(threads_, all);
     const int64_t in_row = sizes_.in * sizes_.channels, out_row = sizes_.out * sizes_.channels;
-    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot)
-        for (int64_t r = all * slot / slots; r < all * (slot + 1) / slots; ++r) {
-          const auto& n = rows_[static_cast<size_t>(r % out_rows)];
-          const T* image = x + r / out_rows * in_rows_ * in_row;
-          row_(image + n.lower * in_row, image + n.upper * in_row, n.weight, sizes_, columns_.data(),
-               work + slot * work_, y + r * out_row);
-        }
+    in_slots(ctx.threads(), threads_, images_ * out_rows, [&](int64_t r, int64_t slot) {
+      const auto& n = rows_[static_cast<size_t>(r % out_rows)];
+      const T* image = x + r / out_rows * in_rows_ * in_row;
+      row_(image + n.lower * in_row, image + n.upper * in_row, n.weight, sizes_, columns_.data(), work + slot * work_,
+           y + r * out_row);
     });
     return Ok();
   }

@@ -1,4 +1,5 @@
 #include "backends/cpu/signal/line_transform.h"
+#include "backends/cpu/core/slots.h"
 
 #include <algorithm>
 
@@ -70,24 +71,20 @@ void LineTransform::store(const double* re, const double* im, int64_t first, int
 template <class In, class Out>
 void LineTransform::run(const In* x, const float* window, Out* y, void* workspace, ThreadPool& threads) const {
   const int64_t blocks = (s_.lines + kSideBySide - 1) / kSideBySide;
-  threads.parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t slot = begin; slot < end; ++slot) {
-      double* re = static_cast<double*>(workspace) + slot * slot_;
-      double* im = re + fft_.length() * kSideBySide;
-      double* to_re = im + fft_.length() * kSideBySide;
-      double* to_im = to_re + (real_ ? (fft_.length() + 1) * kSideBySide : 0);
-      double* work = to_im + (real_ ? (fft_.length() + 1) * kSideBySide : 0);
-      for (int64_t b = blocks * slot / threads_; b < blocks * (slot + 1) / threads_; ++b) {
-        const int64_t first = b * kSideBySide, lines = std::min(kSideBySide, s_.lines - first);
-        load(x, window, first, lines, re, im);
-        if (s_.inverse)
-          fft_.forward(im, re, lines, work);
-        else
-          fft_.forward(re, im, lines, work);
-        if (tail_) tail_->apply(re, im, lines, to_re, to_im);
-        store(tail_ ? to_re : re, tail_ ? to_im : im, first, lines, y);
-      }
-    }
+  in_slots(threads, threads_, blocks, [&](int64_t b, int64_t slot) {
+    double* re = static_cast<double*>(workspace) + slot * slot_;
+    double* im = re + fft_.length() * kSideBySide;
+    double* to_re = im + fft_.length() * kSideBySide;
+    double* to_im = to_re + (real_ ? (fft_.length() + 1) * kSideBySide : 0);
+    double* work = to_im + (real_ ? (fft_.length() + 1) * kSideBySide : 0);
+    const int64_t first = b * kSideBySide, lines = std::min(kSideBySide, s_.lines - first);
+    load(x, window, first, lines, re, im);
+    if (s_.inverse)
+      fft_.forward(im, re, lines, work);
+    else
+      fft_.forward(re, im, lines, work);
+    if (tail_) tail_->apply(re, im, lines, to_re, to_im);
+    store(tail_ ? to_re : re, tail_ ? to_im : im, first, lines, y);
   });
 }
 
