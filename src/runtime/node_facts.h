@@ -8,6 +8,7 @@
 #include "base/selection.h"
 #include "graph/graph.h"
 #include "ops/core/node_spec.h"
+#include "ops/core/op.h"
 
 namespace smelt {
 
