@@ -125,6 +125,9 @@ Status check_texts(PlannedEnvironment& env, const Step& step, const std::vector<
   return Ok();
 }
 
+/// Outputs of fewer bytes are copied from the arena: storage that steps write to in its place would cost more.
+constexpr size_t kCopiedBytes = size_t{8} << 10;
+
 /// Outputs of a run in storage of their own, which steps write to in place of the arena, for as long as this lives.
 class OwnedOutputs {
  public:
@@ -134,13 +137,13 @@ class OwnedOutputs {
   [[gnu::noinline]] ~OwnedOutputs() {
     for (const auto& [id, in_arena] : moved_) move(id, Tensor::view(DType::kU8, Shape{}, in_arena, nullptr));
   }
-  /// Gives storage to those outputs that have memory in the arena.
-  [[gnu::cold]] Status allocate() {
-    moved_.reserve(parts_.graph->outputs.size());
+  /// Gives storage to those outputs that have memory in the arena, but for small ones.
+  Status allocate() {
     for (const ValueId id : parts_.graph->outputs) {
-      if (id == kNoValue || !parts_.slot_of(id) || tensor(id).owner()) continue;
+      if (id == kNoValue || tensor(id).bytes() < kCopiedBytes || !parts_.slot_of(id) || tensor(id).owner()) continue;
       void* const in_arena = tensor(id).raw();
       SMELT_ASSIGN(const Tensor own, Tensor::allocate(tensor(id).dtype(), tensor(id).shape(), false));
+      moved_.reserve(parts_.graph->outputs.size());
       moved_.emplace_back(id, in_arena);
       move(id, own);
     }
