@@ -9,6 +9,7 @@
 #include "ops/core/infer.h"
 #include "ops/core/op.h"
 #include "ops/detection/detection.h"
+#include "ops/detection/nms.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
 #include "ops/shape/shape.h"
@@ -149,8 +150,7 @@ class Specializer {
       const ValueType& scores = graph().value(node.inputs[1]).type;
       if (static_cast<const NmsAttrs&>(*node.attrs).form != NmsAttrs::Form::kOnnx || !scores.is_static()) return;
       const auto most = node.inputs.size() > 2 ? number(node.inputs[2]) : std::nullopt;
-      const int64_t boxes = scores.shape[2];
-      type.shape[0] = scores.shape[0] * scores.shape[1] * std::clamp<int64_t>(most.value_or(boxes), 0, boxes) + spare_;
+      type.shape[0] = most_selected(scores.shape, most) + spare_;
     }
   }
 

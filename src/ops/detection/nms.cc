@@ -1,14 +1,12 @@
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <limits>
-#include <numeric>
-#include <queue>
 
 #include "base/error.h"
 #include "ops/core/op.h"
 #include "ops/detection/boxes.h"
 #include "ops/detection/detection.h"
+#include "ops/detection/nms.h"
 #include "ops/shape/rules.h"
 #include "tensor/numeric.h"
 
@@ -17,18 +15,17 @@ namespace {
 
 constexpr int64_t kMaxBoxes = int64_t{1} << 28;
 
+/// Precondition: not empty.
+double number_in(const Tensor& t) {
+  return is_float(t.dtype()) ? get_double(t, 0) : static_cast<double>(get_int(t, 0));
+}
+
 /// A scalar input as a real number; absent: `fallback`.
 Result<double> number_of(const KernelContext& ctx, int i, double fallback) {
   if (!ctx.has(i)) return fallback;
   const Tensor& t = ctx.input(i);
   if (t.elements() < 1) return InvalidInput("input ", i, " is empty, a number expected");
-  return is_float(t.dtype()) ? get_double(t, 0) : static_cast<double>(get_int(t, 0));
-}
-
-Box box_at(const float* b, bool center) {
-  if (!center) return ordered({b[0], b[1], b[2], b[3]});
-  // Centre x, centre y, width, height.
-  return ordered({b[1] - b[3] / 2, b[0] - b[2] / 2, b[1] + b[3] / 2, b[0] + b[2] / 2});
+  return number_in(t);
 }
 
 /// Boxes that have been selected. Once there are many they are kept by the stretches of one axis that they reach into,
@@ -129,12 +126,10 @@ Status select_class(KernelContext& ctx, const std::vector<Box>& boxes, const flo
 Status run_onnx(KernelContext& ctx) {
   const Tensor &boxes = ctx.input(0), &scores = ctx.input(1);
   const int64_t batches = boxes.dim(0), n = boxes.dim(1), classes = scores.dim(1);
-  SMELT_ASSIGN(const double most, number_of(ctx, 2, 0));
-  SMELT_ASSIGN(const double iou_threshold, number_of(ctx, 3, 0));
-  SMELT_ASSIGN(const double score_threshold, number_of(ctx, 4, -std::numeric_limits<double>::infinity()));
+  SMELT_ASSIGN(const NmsLimits limits, nms_limits(ctx));
   const bool center = ctx.attrs<NmsAttrs>().center;
   std::vector<int64_t> rows, selected;
-  if (boxes.elements() > 0 && scores.elements() > 0 && most > 0) {
+  if (boxes.elements() > 0 && scores.elements() > 0 && limits.most > 0) {
     std::vector<float> corners(static_cast<size_t>(boxes.elements())), values(static_cast<size_t>(scores.elements()));
     to_floats(boxes, corners.data());
     to_floats(scores, values.data());
@@ -144,7 +139,8 @@ Status run_onnx(KernelContext& ctx) {
         own[static_cast<size_t>(i)] = box_at(&corners[static_cast<size_t>((b * n + i) * 4)], center);
       for (int64_t c = 0; c < classes; ++c) {
         SMELT_TRY(select_class(ctx, own, &values[static_cast<size_t>((b * classes + c) * n)],
-                               static_cast<int64_t>(std::min(most, 1e9)), iou_threshold, score_threshold, selected));
+                               static_cast<int64_t>(std::min(limits.most, 1e9)), limits.iou_threshold,
+                               limits.score_threshold, selected));
         for (int64_t i : selected) rows.insert(rows.end(), {b, c, i});
       }
     }
@@ -154,86 +150,35 @@ Status run_onnx(KernelContext& ctx) {
   return Ok();
 }
 
-struct Candidate {
-  int64_t index;
-  float score;
-  int64_t compared;  ///< selected boxes that it has been compared with already
-};
+/// The largest slots of TFLite's forms.
+constexpr double kMostSlots = 2147483648.0;
 
-/// TFLite's selection: hard suppression at iou_threshold; with sigma > 0 scores of overlapping boxes decay (soft NMS).
-/// As in TFLite, a selected box stays a candidate until its overlap with itself suppresses it; a box without area is
-/// selected repeatedly.
-Status select_soft(KernelContext& ctx, const std::vector<Box>& boxes, const std::vector<float>& scores, int64_t most,
-                   float iou_threshold, float score_threshold, float sigma, std::vector<int64_t>& selected,
-                   std::vector<float>& kept_scores) {
-  const auto worse = [](const Candidate& a, const Candidate& b) { return a.score < b.score; };
-  std::priority_queue<Candidate, std::deque<Candidate>, decltype(worse)> queue(worse);
-  for (size_t i = 0; i < scores.size(); ++i)
-    if (scores[i] > score_threshold) queue.push({static_cast<int64_t>(i), scores[i], 0});
-  const int64_t wanted = std::min<int64_t>(static_cast<int64_t>(queue.size()), most);
-  const float decay = sigma > 0 ? -0.5f / sigma : 0;
-  while (static_cast<int64_t>(selected.size()) < wanted && !queue.empty()) {
-    SMELT_TRY(ctx.tick());
-    Candidate next = queue.top();
-    queue.pop();
-    const float original = next.score;
-    bool suppressed = false;
-    for (auto j = static_cast<int64_t>(selected.size()) - 1; j >= next.compared; --j) {
-      const float iou =
-          overlap(boxes[static_cast<size_t>(next.index)], boxes[static_cast<size_t>(selected[static_cast<size_t>(j)])]);
-      if (iou >= iou_threshold) {
-        suppressed = true;
-        break;
-      }
-      if (sigma > 0) next.score = next.score * std::exp(decay * iou * iou);
-      if (next.score <= score_threshold) break;
-    }
-    next.compared = static_cast<int64_t>(selected.size());
-    if (suppressed) continue;
-    if (next.score == original) {
-      selected.push_back(next.index);
-      kept_scores.push_back(next.score);
-    }
-    if (next.score > score_threshold) queue.push(next);
-  }
-  return Ok();
-}
-
-Status run_tflite(KernelContext& ctx, bool soft) {
+Status run_tflite(KernelContext& ctx) {
   const Tensor &boxes = ctx.input(0), &scores = ctx.input(1);
   const int64_t n = boxes.dim(0);
-  SMELT_ASSIGN(const double most, number_of(ctx, 2, 0));
-  SMELT_ASSIGN(const double iou_threshold, number_of(ctx, 3, 0));
-  SMELT_ASSIGN(const double score_threshold, number_of(ctx, 4, 0));
-  SMELT_ASSIGN(const double sigma, number_of(ctx, 5, 0));
-  if (!(most >= 0 && most < 2147483648.0)) return InvalidInput("a maximum of ", most, " boxes");
-  if (!(iou_threshold >= 0)) return InvalidInput("an overlap threshold of ", iou_threshold);
-  if (!(sigma >= 0)) return InvalidInput("a sigma of ", sigma);
+  SMELT_ASSIGN(const NmsLimits limits, nms_limits(ctx));
   std::vector<float> corners(static_cast<size_t>(boxes.elements())), values(static_cast<size_t>(n));
   to_floats(boxes, corners.data());
   to_floats(scores, values.data());
   std::vector<Box> own;
   for (int64_t i = 0; i < n; ++i) own.push_back(box_at(&corners[static_cast<size_t>(i * 4)], false));
-  std::vector<int64_t> selected;
-  std::vector<float> kept;
-  const auto slots = static_cast<int64_t>(most);
-  SMELT_TRY(select_soft(ctx, own, values, slots, static_cast<float>(iou_threshold), static_cast<float>(score_threshold),
-                        static_cast<float>(sigma), selected, kept));
-  const auto count = static_cast<int64_t>(selected.size());
-  if (ctx.wants(0)) {
-    SMELT_ASSIGN(Tensor * y, ctx.allocate(0, DType::kI32, Shape{slots}));
-    for (int64_t i = 0; i < slots; ++i)
-      y->data<int32_t>()[i] = i < count ? static_cast<int32_t>(selected[static_cast<size_t>(i)]) : 0;
-  }
-  if (soft && ctx.wants(1)) {
-    SMELT_ASSIGN(Tensor * y, ctx.allocate(1, DType::kF32, Shape{slots}));
-    for (int64_t i = 0; i < slots; ++i) y->data<float>()[i] = i < count ? kept[static_cast<size_t>(i)] : 0;
-  }
-  const int last = soft ? 2 : 1;
-  if (!ctx.wants(last)) return Ok();
-  SMELT_ASSIGN(Tensor * y, ctx.allocate(last, DType::kI32, Shape{}));
-  y->data<int32_t>()[0] = static_cast<int32_t>(count);
-  return Ok();
+  const auto slots = static_cast<int64_t>(limits.most);
+  std::vector<NmsCandidate> queue(static_cast<size_t>(n));
+  std::vector<int64_t> selected(static_cast<size_t>(std::min(n, slots)));
+  std::vector<float> kept(selected.size());
+  const NmsSelection s{.boxes = own.data(),
+                       .scores = values.data(),
+                       .count = n,
+                       .most = slots,
+                       .iou_threshold = static_cast<float>(limits.iou_threshold),
+                       .score_threshold = static_cast<float>(limits.score_threshold),
+                       .sigma = static_cast<float>(limits.sigma),
+                       .queue = queue.data(),
+                       .selected = selected.data(),
+                       .kept_scores = kept.data()};
+  const auto covered = [&s](const Box& box, int64_t begin, int64_t end) { return s.covered(box, begin, end); };
+  SMELT_ASSIGN(const int64_t found, select_soft(ctx, s, covered, [](const Box&) {}));
+  return write_selected(ctx, slots, found, s.selected, s.kept_scores);
 }
 
 Status infer_onnx(InferContext& ctx) {
@@ -251,6 +196,56 @@ Status infer_onnx(InferContext& ctx) {
 }
 
 }  // namespace
+
+Result<NmsLimits> nms_limits(const KernelContext& ctx) {
+  const bool tflite = ctx.attrs<NmsAttrs>().form != NmsAttrs::Form::kOnnx;
+  NmsLimits l;
+  SMELT_ASSIGN(l.most, number_of(ctx, 2, 0));
+  SMELT_ASSIGN(l.iou_threshold, number_of(ctx, 3, 0));
+  SMELT_ASSIGN(l.score_threshold, number_of(ctx, 4, tflite ? 0 : l.score_threshold));
+  if (!tflite) return l;
+  SMELT_ASSIGN(l.sigma, number_of(ctx, 5, 0));
+  if (!(l.most >= 0 && l.most < kMostSlots)) return InvalidInput("a maximum of ", l.most, " boxes");
+  if (!(l.iou_threshold >= 0)) return InvalidInput("an overlap threshold of ", l.iou_threshold);
+  if (!(l.sigma >= 0)) return InvalidInput("a sigma of ", l.sigma);
+  return l;
+}
+
+int64_t most_selected(const Shape& scores, std::optional<int64_t> most) {
+  const int64_t boxes = scores[2];
+  return scores[0] * scores[1] * std::clamp<int64_t>(most.value_or(boxes), 0, boxes);
+}
+
+std::optional<ValueType> largest_selection(const NodeSpec& node) {
+  constexpr int64_t kSmall = int64_t{1} << 20;  // bytes
+  if (node.attrs<NmsAttrs>().form != NmsAttrs::Form::kOnnx) return std::nullopt;
+  const Shape &boxes = node.inputs[0].shape, &scores = node.inputs[1].shape;
+  const Tensor* const limit = node.constant(2);
+  if (!node.inputs[0].is_static() || !node.inputs[1].is_static() || (node.has(2) && (!limit || limit->elements() < 1)))
+    return std::nullopt;
+  const double most = limit ? std::clamp(number_in(*limit), 0.0, static_cast<double>(scores[2])) : 0;
+  const int64_t selected = most_selected(scores, most > 0 ? static_cast<int64_t>(most) : 0);
+  const auto operands = static_cast<int64_t>(sizeof(float)) * (boxes.elements() + scores.elements());
+  if (selected * 3 > std::max(kSmall, operands) / static_cast<int64_t>(sizeof(int64_t))) return std::nullopt;
+  return ValueType::tensor(DType::kI64, Shape{selected, 3});
+}
+
+Status write_selected(KernelContext& ctx, int64_t slots, int64_t found, const int64_t* selected, const float* scores) {
+  const bool soft = ctx.attrs<NmsAttrs>().form == NmsAttrs::Form::kTflite5;
+  if (ctx.wants(0)) {
+    SMELT_ASSIGN(Tensor * y, ctx.allocate(0, DType::kI32, Shape{slots}));
+    for (int64_t i = 0; i < slots; ++i) y->data<int32_t>()[i] = i < found ? static_cast<int32_t>(selected[i]) : 0;
+  }
+  if (soft && ctx.wants(1)) {
+    SMELT_ASSIGN(Tensor * y, ctx.allocate(1, DType::kF32, Shape{slots}));
+    for (int64_t i = 0; i < slots; ++i) y->data<float>()[i] = i < found ? scores[i] : 0;
+  }
+  const int last = soft ? 2 : 1;
+  if (!ctx.wants(last)) return Ok();
+  SMELT_ASSIGN(Tensor * y, ctx.allocate(last, DType::kI32, Shape{}));
+  y->data<int32_t>()[0] = static_cast<int32_t>(found);
+  return Ok();
+}
 
 Status infer_NonMaxSuppression(InferContext& ctx) {
   SMELT_TRY(need_tensors(ctx, 2));
@@ -276,7 +271,7 @@ Status infer_NonMaxSuppression(InferContext& ctx) {
 Status reference_NonMaxSuppression(KernelContext& ctx) {
   const auto form = ctx.attrs<NmsAttrs>().form;
   if (form == NmsAttrs::Form::kOnnx) return run_onnx(ctx);
-  return run_tflite(ctx, form == NmsAttrs::Form::kTflite5);
+  return run_tflite(ctx);
 }
 
 }  // namespace smelt
