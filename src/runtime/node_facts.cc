@@ -6,6 +6,7 @@
 
 #include "ops/core/op.h"
 #include "ops/core/strided_copy.h"
+#include "ops/detection/nms.h"
 #include "ops/shape/shape.h"
 #include "tensor/quant_params.h"
 
@@ -27,11 +28,18 @@ double work(const Node& node, const TypeOf& type, std::span<const ValueType> out
 
 bool is_static(const Node& node, const TypeOf& type, std::span<const ValueType> outputs) {
   const uint32_t flags = op_info(node.op).flags;
-  if ((flags & (kControl | kContainer | kDynamic)) && node.op != Op::kStateRead && node.op != Op::kIndexTensors)
-    return false;
+  const bool may_be = node.op == Op::kStateRead || node.op == Op::kIndexTensors || node.op == Op::kNonMaxSuppression;
+  if ((flags & (kControl | kContainer | kDynamic)) && !may_be) return false;
   for (size_t i = 0; i < outputs.size(); ++i)
     if (node.outputs[i] != kNoValue && !outputs[i].is_static()) return false;
   return std::ranges::all_of(node.inputs, [&](ValueId id) { return id == kNoValue || type(id).is_static(); });
+}
+
+[[gnu::cold]] bool take_largest(const NodeSpec& node, std::vector<ValueType>& types) {
+  if (!builds_op("NonMaxSuppression") || node.node.op != Op::kNonMaxSuppression) return false;
+  const auto type = largest_selection(node);
+  if (type) types[0] = *type;
+  return type.has_value();
 }
 
 bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to) {
@@ -49,6 +57,13 @@ bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to)
     before = axis;
   }
   return true;
+}
+
+bool is_view(const Node& node, const TypeOf& type) {
+  if (node.inputs.empty() || node.inputs[0] == kNoValue || node.outputs.empty() || node.outputs[0] == kNoValue)
+    return false;
+  const ValueType &from = type(node.inputs[0]), &to = type(node.outputs[0]);
+  return from.is_static() && to.is_static() && ((op_info(node.op).flags & kView) != 0 || moves_nothing(node, from, to));
 }
 
 [[gnu::cold]] std::vector<int64_t> offsets_of_parts(const NodeSpec& spec) {

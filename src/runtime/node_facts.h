@@ -25,9 +25,16 @@ double work(const Node& node, const TypeOf& type, std::span<const ValueType> out
 /// True if all shapes are known before the node runs, so that its outputs can be allocated beforehand.
 bool is_static(const Node& node, const TypeOf& type, std::span<const ValueType> outputs);
 
+/// Makes `types`, those of the outputs of a node whose shapes depend on data within limits that are known, their
+/// largest: kernels set the shapes that a run gives, in memory for these. False: there are no such limits.
+bool take_largest(const NodeSpec& node, std::vector<ValueType>& types);
+
 /// True if every element stays in its place: bytes seen as another type, a transposition that moves dimensions of 1,
 /// an expansion to the same shape.
 bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to);
+
+/// True if the output is the input's storage under another type.
+bool is_view(const Node& node, const TypeOf& type);
 
 /// Operators whose outputs may be parts of their input, of those that the build has.
 inline constexpr std::pair<Op, bool> kPartOps[] = {{Op::kSplit, builds_op("Split")},

@@ -18,10 +18,11 @@ namespace {
 /// A step's view of the plan's values.
 class SlotContext final : public RunContext {
  public:
-  SlotContext(PlannedEnvironment& env, const Step& step, std::vector<Datum>& values, int depth, ThreadPool& threads)
+  SlotContext(PlannedEnvironment& env, const Step& step, PlanParts& parts, int depth, ThreadPool& threads)
       : RunContext(env, *step.node, depth),
         step_(step),
-        values_(values),
+        parts_(parts),
+        values_(parts.values),
         threads_(threads),
         scratch_(env.scratch),
         mark_(scratch_.mark()) {}
@@ -39,6 +40,10 @@ class SlotContext final : public RunContext {
       return &*spare_;
     }
     Tensor& t = output(i);
+    if (t.dtype() == dtype && may_get(step_.out[static_cast<size_t>(i)], dtype, shape)) {
+      t = Tensor::view(dtype, shape, t.raw(), nullptr);
+      return &t;
+    }
     if (t.dtype() != dtype || !(t.shape() == shape))
       return Internal(to_string(node_->op), " gives another shape than its shape rule");
     return &t;
@@ -55,7 +60,15 @@ class SlotContext final : public RunContext {
   }
 
  private:
+  /// True of a value whose shape each run decides, if its memory is large enough.
+  bool may_get(ValueId id, DType dtype, const Shape& shape) const {
+    if (parts_.findings.types[static_cast<size_t>(id)].is_static()) return false;
+    const ArenaSlot* const slot = parts_.slot_of(id);
+    const auto n = shape.checked_elements();
+    return slot && n.ok() && Tensor::byte_size(dtype, *n) + kArenaSlack <= slot->bytes;
+  }
   const Step& step_;
+  const PlanParts& parts_;
   std::vector<Datum>& values_;
   ThreadPool& threads_;
   ScratchStack& scratch_;
@@ -141,6 +154,7 @@ class OwnedOutputs {
   Status allocate() {
     for (const ValueId id : parts_.graph->outputs) {
       if (id == kNoValue || tensor(id).bytes() < kCopiedBytes || !parts_.slot_of(id) || tensor(id).owner()) continue;
+      if (!parts_.findings.types[static_cast<size_t>(id)].is_static()) continue;  // it gets its shape later
       void* const in_arena = tensor(id).raw();
       SMELT_ASSIGN(const Tensor own, Tensor::allocate(tensor(id).dtype(), tensor(id).shape(), false));
       moved_.reserve(parts_.graph->outputs.size());
@@ -195,7 +209,7 @@ Status Plan::run_segment(PlannedEnvironment& env, const Step& step, const Segmen
   if (depth > 0 && env.device() && work.backend->memory() == MemorySpace::kDevice)
     SMELT_TRY(env.control.spend(kStepsOfSubmission));
   const Sharing sharing = work.segment->sharing();
-  SlotContext ctx(env, step, parts_.values, depth, sharing == Sharing::kNone ? env.one_thread : env.threads);
+  SlotContext ctx(env, step, parts_, depth, sharing == Sharing::kNone ? env.one_thread : env.threads);
   std::optional<ThreadPool::Alone> alone;
   if (sharing == Sharing::kNear && !env.threads_are_near()) alone.emplace();
   return work.segment->run(ctx, parts_.values);
@@ -207,7 +221,7 @@ Status Plan::run_reference(PlannedEnvironment& env, const Step& step, const Refe
   else
     clear_outputs(step, parts_.values);
   SMELT_TRY(check_texts(env, step, parts_.values));
-  SlotContext ctx(env, step, parts_.values, depth, env.threads);
+  SlotContext ctx(env, step, parts_, depth, env.threads);
   return op_info(step.node->op).reference(ctx);
 }
 

@@ -67,7 +67,8 @@ class PlanBuilder {
 
   /// What is known of the node of a step before it is compiled.
   struct Draft {
-    std::vector<ValueType> types;            ///< of the outputs
+    std::vector<ValueType> types;            ///< of the outputs; limited: at their largest
+    bool limited = false;                    ///< shapes depend on data; see take_largest()
     size_t backend = kNoBackend;             ///< that runs it, of compilers_
     std::unique_ptr<PreparedNode> prepared;  ///< for that back-end; null: a segment of the plan before is taken over
   };
@@ -95,15 +96,8 @@ class PlanBuilder {
   }
   size_t index_of(const Node& node) const { return static_cast<size_t>(&node - graph_.nodes.data()); }
 
-  /// True if the output is the input's storage under another type. Precondition: add() was called for the node.
-  bool is_view(const Node& node) const {
-    if (node.inputs.empty() || node.inputs[0] == kNoValue || node.outputs.empty() || node.outputs[0] == kNoValue)
-      return false;
-    const ValueType& from = propagation_[node.inputs[0]].type;
-    const ValueType& to = propagation_[node.outputs[0]].type;
-    return from.is_static() && to.is_static() &&
-           ((op_info(node.op).flags & kView) != 0 || moves_nothing(node, from, to));
-  }
+  /// Precondition: add() was called for the node.
+  bool is_view(const Node& node) const { return smelt::is_view(node, type_of()); }
 
   std::function<bool(const Node&)> views() const {
     return [this](const Node& n) { return is_view(n); };
@@ -119,6 +113,7 @@ class PlanBuilder {
     Step step{.node = &node, .part_of = part_of, .in = node.inputs, .out = node.outputs};
     if (!is_static(node, draft.types)) {
       if (device_ != kNoBackend) step.host_reason = "shapes depend on data, or control flow";
+      draft.limited = take_largest(request(node, draft), draft.types);
     } else if (!is_view(node)) {
       if (device != kNoBackend && prepare(node, draft, device, &step.host_reason))
         step.host_reason = "too little work between steps of the host";
@@ -235,6 +230,7 @@ class PlanBuilder {
       return Ok();
     }
     const bool fixed = is_static(node, types);
+    if (!fixed && drafts_[at].limited) return choose_limited(node, k, step);
     if (node.op == Op::kStateRead) return choose_read(node, k, types, fixed, step);
     if (!fixed) return Ok();
     if (is_view(node)) {
@@ -315,6 +311,16 @@ class PlanBuilder {
     return Ok();
   }
 
+  /// For a node on the host whose shapes depend on data within limits: a kernel sets them in memory for the largest.
+  /// Without a kernel the node allocates as it runs.
+  Status choose_limited(const Node& node, int k, Step& step) {
+    Draft& draft = drafts_[static_cast<size_t>(k)];
+    if (find_kernel(node, draft, step))
+      for (size_t i = 0; i < draft.types.size(); ++i)
+        if (node.outputs[i] != kNoValue) SMELT_TRY(in_arena(node.outputs[i], draft.types[i], k));
+    return Ok();
+  }
+
   /// True if a back-end that works in the host's memory runs the node.
   bool find_kernel(const Node& node, Draft& draft, Step& step) {
     if (segment_as_before(node, step)) return true;
@@ -329,14 +335,9 @@ class PlanBuilder {
   /// Takes over the segment that does the same in the plan before, if there is one in the host's memory.
   bool segment_as_before(const Node& node, Step& step) const {
     if (!before_ || !propagation_.same_as_before(node)) return false;
-    const int32_t at = before_->findings().step_of[index_of(node)];
-    if (at < 0) return false;
-    const Step& same = before_->steps()[static_cast<size_t>(at)];
-    const auto* segment = std::get_if<SegmentStep>(&same.work);
-    const bool joined = segment && (!segment->segment || same.out.data() != node.outputs.data());
-    if (!segment || joined || same.on_device()) return false;
-    step.work = *segment;
-    return true;
+    const SegmentStep* const same = own_segment(*before_, node, index_of(node));
+    if (same) step.work = *same;
+    return same != nullptr;
   }
 
   Status in_arena(ValueId id, const ValueType& type, int k) {

@@ -258,6 +258,15 @@ size_t bytes_to_grow(const Plan* before, ValueId id, const ValueType& now) {
   return had < has && has - had <= has / 8 ? Tensor::byte_size(now.dtype, has) / 8 + kSome : 0;
 }
 
+const SegmentStep* own_segment(const Plan& plan, const Node& node, size_t index) {
+  const int32_t at = plan.findings().step_of[index];
+  if (at < 0) return nullptr;
+  const Step& step = plan.steps()[static_cast<size_t>(at)];
+  const auto* segment = std::get_if<SegmentStep>(&step.work);
+  const bool joined = segment && (!segment->segment || step.out.data() != node.outputs.data());
+  return segment && !joined && !step.on_device() ? segment : nullptr;
+}
+
 PlanUpdate update_plan(PlannedEnvironment& env, Plan& plan, std::span<const ValueType> inputs) {
   return Updater(env, plan.parts()).run(inputs);
 }

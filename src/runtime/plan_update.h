@@ -19,4 +19,8 @@ size_t bytes_to_grow(const Plan* before, ValueId id, const ValueType& now);
 /// host, of shapes that don't follow from contents of inputs.
 PlanUpdate update_plan(PlannedEnvironment& env, Plan& plan, std::span<const ValueType> inputs);
 
+/// The segment in the host's memory that runs a node of the plan's graph, `index` of its nodes, and nothing else; null:
+/// there is none.
+const SegmentStep* own_segment(const Plan& plan, const Node& node, size_t index);
+
 }  // namespace smelt

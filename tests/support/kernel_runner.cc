@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "runtime/node_facts.h"
+
 namespace smelt::test {
 namespace {
 
@@ -56,6 +58,7 @@ KernelRunner::KernelRunner(const OpCase& c) : case_(c) {
     if (declared[i].dtype != DType::kInvalid) out_types_[i].dtype = declared[i].dtype;
     if (declared[i].quant) out_types_[i].quant = declared[i].quant;
   }
+  take_largest({node_, in_types_, constants_, out_types_}, out_types_);
 }
 
 KernelSpec KernelRunner::spec(Isa isa, int threads, PackCache& packs) {
