@@ -6,12 +6,14 @@
 #include "ops/control/control.h"
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
+#include "ops/detection/detection.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tests/support/allocations.h"
 #include "tests/support/backends.h"
+#include "tests/support/op_case.h"
 #include "tests/support/paths.h"
 
 namespace smelt {
@@ -37,13 +39,25 @@ Model model_with_state() {
   return ModelAccess::make(std::move(module));
 }
 
-void check_allocates_nothing(BackendKind backend) {
+/// A selection of boxes, whose number depends on data.
+Model model_of_boxes(const ValueType& boxes, const ValueType& scores) {
+  auto module = std::make_shared<Module>();
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const std::vector<ValueId> in{b.input("boxes", boxes), b.input("scores", scores),
+                                b.constant("most", test::tensor(DType::kI64, {}, {5})),
+                                b.constant("overlap", test::floats({}, {0.5}))};
+  b.graph().outputs.push_back(b.op(Op::kNonMaxSuppression, make_attrs<NmsAttrs>(), in).value());
+  EXPECT_TRUE(verify(*module).ok());
+  return ModelAccess::make(std::move(module));
+}
+
+void check_allocates_nothing(BackendKind backend, const Model& model, const std::vector<Datum>& inputs) {
   SessionOptions options;
   options.backend = backend;
-  auto session = Session::create(model_with_state(), options);
+  auto session = Session::create(model, options);
   ASSERT_TRUE(session.ok());
-  const std::vector<float> values(256, 0.5f);
-  const std::vector<Datum> inputs{Tensor::from<float>(DType::kF32, Shape{16, 16}, values)};
   Allocations::counted = 0;
   Allocations::counting = true;
   bool ok = session->run_in_place(inputs).ok();
@@ -58,9 +72,23 @@ void check_allocates_nothing(BackendKind backend) {
   EXPECT_EQ(Allocations::counted, 0);
 }
 
+void check_state_allocates_nothing(BackendKind backend) {
+  const std::vector<float> values(256, 0.5f);
+  check_allocates_nothing(backend, model_with_state(), {Tensor::from<float>(DType::kF32, Shape{16, 16}, values)});
+}
+
 TEST(Allocation, ARunOnTheCpuAllocatesNothing) {
   if (!SMELT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer has its own operator new";
-  check_allocates_nothing(BackendKind::kCpu);
+  check_state_allocates_nothing(BackendKind::kCpu);
+}
+
+TEST(Allocation, ASelectionWithinLimitsAllocatesNothing) {
+  if (!SMELT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer has its own operator new";
+  const ValueType boxes = ValueType::tensor(DType::kF32, Shape{1, 40, 4});
+  const ValueType scores = ValueType::tensor(DType::kF32, Shape{1, 3, 40});
+  check_allocates_nothing(BackendKind::kCpu, model_of_boxes(boxes, scores),
+                          {test::random_tensor(DType::kF32, boxes.shape, 0, 1, 1),
+                           test::random_tensor(DType::kF32, scores.shape, 0, 1, 2)});
 }
 
 /// From the file to the second run. Allocations::left counts down meanwhile.
@@ -105,7 +133,7 @@ TEST(Allocation, MemoryMayRunOutAnywhere) {
 TEST(Allocation, ARunOnTheDeviceAllocatesNothing) {
   if (!SMELT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer has its own operator new";
   SMELT_SKIP_WITHOUT(BackendKind::kVulkan);
-  check_allocates_nothing(BackendKind::kVulkan);
+  check_state_allocates_nothing(BackendKind::kVulkan);
 }
 
 }  // namespace

@@ -19,6 +19,14 @@ SMELT_BENCH_CASES(detection) {
               random_tensor(DType::kF32, {kBoxes, 4}, 0.2, 0.8, 3)},
              {2}},
             static_cast<double>(kBoxes * kClasses));
+  cases.add(
+      {"nms_f32/ssd",
+       Op::kNonMaxSuppression,
+       make_attrs<NmsAttrs>(),
+       {random_tensor(DType::kF32, {1, kBoxes, 4}, 0, 1, 1), random_tensor(DType::kF32, {1, kClasses, kBoxes}, 0, 1, 2),
+        i64({20}), floats({}, {0.5}), floats({}, {0.9})},
+       {2}},
+      static_cast<double>(kBoxes * kClasses));
 }
 
 }  // namespace smelt::bench
