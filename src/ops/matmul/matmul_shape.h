@@ -93,8 +93,11 @@ template <class F>
 void split_product(int64_t rows, int64_t mr, int64_t panels, int64_t task, int64_t tasks, F&& body) {
   const int64_t tall = (rows + mr - 1) / mr;
   if (tall >= panels) {
-    const int64_t r0 = std::min(rows, tall * task / tasks * mr), r1 = std::min(rows, tall * (task + 1) / tasks * mr);
-    if (r0 < r1) body(r0, r1, int64_t{0}, panels);
+    // As many rows each make no task have more tiles than it would of whole ones.
+    const auto first = [&](int64_t t) {
+      return tall >= tasks ? rows * t / tasks : std::min(rows, tall * t / tasks * mr);
+    };
+    if (const int64_t r0 = first(task), r1 = first(task + 1); r0 < r1) body(r0, r1, int64_t{0}, panels);
   } else {
     const int64_t p0 = panels * task / tasks, p1 = panels * (task + 1) / tasks;
     if (p0 < p1) body(int64_t{0}, rows, p0, p1);
