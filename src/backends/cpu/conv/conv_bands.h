@@ -43,14 +43,14 @@ class ConvBands {
   int64_t chunks() const { return chunks_; }  ///< of a window
   int64_t steps() const { return steps_; }    ///< groups of a chunk
   /// Memory of image(), aligned to 64 bytes.
-  int64_t scratch_bytes(int64_t threads) const { return threads * band_bytes_; }
+  int64_t scratch_bytes(int64_t threads) const { return threads * workspace_stride(band_bytes_, threads); }
 
   /// As ConvLineBuffer::image(). done() is called for the pixels of a tile that lie in one line.
   template <class F>
   void image(ThreadPool& pool, int64_t threads, const LoadPixels& load, bool x_signed, uint8_t zero, const char* packed,
              uint8_t* scratch, F&& done) const {
     ranges_in_slots(pool, threads, g_.out[1], [&](int64_t first, int64_t last, int64_t slot) {
-      uint8_t* const band = scratch + slot * band_bytes_;
+      uint8_t* const band = scratch + slot * workspace_stride(band_bytes_, threads);
       for (int64_t y = first, lines = 0; y < last; y += lines) {
         lines = ceil_div(last - y, ceil_div(last - y, lines_));
         fill(load, zero, y, lines, band);

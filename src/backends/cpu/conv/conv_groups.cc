@@ -199,7 +199,7 @@ void ConvGroups::image(ThreadPool& pool, int64_t threads, const LoadPixels& load
                        uint8_t* scratch, const Done& done) const {
   const int64_t parts = std::min(ceil_div(threads, g_.out[1]), ceil_div(g_.out[2], kStrip));
   ranges_in_slots(pool, threads, g_.out[1] * parts, [&](int64_t first, int64_t last, int64_t slot) {
-    uint8_t* const band = scratch + slot * band_bytes_;
+    uint8_t* const band = scratch + slot * workspace_stride(band_bytes_, threads);
     for (int64_t i = first, lines = 0; i < last; i += lines) {
       lines = parts > 1 ? 1 : ceil_div(last - i, ceil_div(last - i, lines_));
       const int64_t part = i % parts, x = g_.out[2] * part / parts;

@@ -29,7 +29,7 @@ class ConvGroups {
   /// Packs filters given as [filter][tap][channel], as GemmI8::pack().
   void pack(const int8_t* weights, const int32_t* bias, int32_t a_zero, char* packed) const;
   /// Memory of image(), aligned to 64 bytes.
-  int64_t scratch_bytes(int64_t threads) const { return threads * band_bytes_; }
+  int64_t scratch_bytes(int64_t threads) const { return threads * workspace_stride(band_bytes_, threads); }
 
   /// As the `done` of ConvLineBuffer::image().
   using Done = std::function<void(const int32_t* acc, int64_t pixel, int64_t pixels, int64_t channel, int64_t n)>;

@@ -63,7 +63,8 @@ class ConvI8 final : public Kernel {
     }
     direct_ = g.pointwise() && gemm_.bytes && !flipped_;
     patches_ = padded_bytes(direct_ ? lda_ : block_ * lda_ + kPatchSlack);
-    workspace_ = patches_ + (g.pointwise() || gemm_.bytes ? 0 : padded_bytes(block_ * lda_ / 2 + kPatchSlack));
+    workspace_ = workspace_stride(
+        patches_ + (g.pointwise() || gemm_.bytes ? 0 : padded_bytes(block_ * lda_ / 2 + kPatchSlack)), threads_);
     windows_ = chunks_.apply() ? chunks_.scratch_bytes(threads_) : threads_ * workspace_;
     if (!g.channels_last) {
       turned_in_ = padded_bytes(g.in_pixels() * g.all_in());

@@ -61,7 +61,7 @@ class ConvLineBuffer {
   int64_t scratch_bytes(int64_t threads) const {
     if (groups_.apply()) return groups_.scratch_bytes(threads);
     if (bands_.apply()) return bands_.scratch_bytes(threads);
-    return threads * rows_.workspace_bytes() + rows_.outside_bytes();
+    return threads * workspace_stride(rows_.workspace_bytes(), threads);
   }
 
   /// The `load` of image() for an image x of bytes, whose sign bits it flips or not.
@@ -82,11 +82,10 @@ class ConvLineBuffer {
     if (bands_.apply()) return bands_.image(pool, threads, load, x_signed, zero, packed, scratch, done);
     const int64_t lines = g_.out[0] * g_.out[1], tiles = ceil_div(g_.out[2], height_);
     const int64_t parts = std::min(ceil_div(threads, lines), tiles), n = lines * parts;
-    uint8_t* const outside = scratch + threads * rows_.workspace_bytes();
-    rows_.fill_outside(outside, zero);
+    const int64_t stride = workspace_stride(rows_.workspace_bytes(), threads);
     ranges_in_slots(pool, threads, n, [&](int64_t begin, int64_t end, int64_t slot) {
-      uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
-      rows_.clear(workspace);
+      uint8_t* workspace = scratch + slot * stride;
+      const uint8_t* const outside = rows_.begin(workspace, zero);
       for (int64_t i = begin; i < end; ++i) {
         if (parts > 1) rows_.clear(workspace);  // of another part it holds other pixels
         const int64_t part = i % parts, first = tiles * part / parts, last = tiles * (part + 1) / parts;

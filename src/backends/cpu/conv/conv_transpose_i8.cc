@@ -245,20 +245,16 @@ class ConvTransposeRows final : public Kernel {
                                return packed;
                              });
   }
-  size_t scratch_bytes() const override {
-    return static_cast<size_t>(threads_ * rows_.workspace_bytes() + padded_bytes(rows_.outside_bytes()) +
-                               ends_.scratch_bytes());
-  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * stride() + ends_.scratch_bytes()); }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a transposed convolution");
-    uint8_t* const outside = scratch + threads_ * rows_.workspace_bytes();
     for (int64_t index = 0; index < s_.batch; ++index) {
-      const ImageI8 image = ends_.image(ctx, index, outside + padded_bytes(rows_.outside_bytes()));
-      rows_.fill_outside(outside, GemmI8::zero_byte(image.params.zero_point, flipped_));
+      const ImageI8 image = ends_.image(ctx, index, scratch + threads_ * stride());
+      const uint8_t zero = GemmI8::zero_byte(image.params.zero_point, flipped_);
       ranges_in_slots(ctx.threads(), threads_, s_.out[1], [&](int64_t first, int64_t last, int64_t slot) {
-        uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
-        rows_.clear(workspace);
+        uint8_t* workspace = scratch + slot * stride();
+        const uint8_t* const outside = rows_.begin(workspace, zero);
         for (int64_t oy = first; oy < last; ++oy) line(image, outside, oy, workspace);
       });
     }
@@ -267,6 +263,7 @@ class ConvTransposeRows final : public Kernel {
 
  private:
   static constexpr int64_t kMaxChunks = 64;
+  int64_t stride() const { return workspace_stride(rows_.workspace_bytes(), threads_); }
   struct PhasesKey {
     ConvTransposeI8Key filter;
     std::array<int64_t, 3> stride, pad, dilation;

@@ -166,27 +166,23 @@ class DepthwiseVnni final : public Kernel {
       turned_out_ = padded_bytes(g.out_pixels() * g.groups);
     }
   }
-  size_t scratch_bytes() const override {
-    return static_cast<size_t>(threads_ * rows_.workspace_bytes() + rows_.outside_bytes() + turned_in_ + turned_out_);
-  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * stride() + turned_in_ + turned_out_); }
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<uint8_t>();
     auto* y = ctx.output(0).data<uint8_t>();
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a depthwise convolution");
-    uint8_t* const outside = scratch + threads_ * rows_.workspace_bytes();
-    uint8_t* const turned_in = outside + rows_.outside_bytes();
+    uint8_t* const turned_in = scratch + threads_ * stride();
     uint8_t* const turned_out = turned_in + turned_in_;
-    rows_.fill_outside(outside, static_cast<uint8_t>(q_.x_signed ? q_.x_zero + 128 : q_.x_zero));
     for (int64_t image = 0; image < g_.batch; ++image) {
       const uint8_t* from = x + image * g_.in_pixels() * g_.groups;
       uint8_t* to = y + image * g_.out_pixels() * g_.groups;
       if (turned_in_) {
         transpose_bytes(ctx.threads(), from, g_.groups, g_.in_pixels(), turned_in);
-        rows(ctx.threads(), turned_in, outside, scratch, turned_out);
+        rows(ctx.threads(), turned_in, scratch, turned_out);
         transpose_bytes(ctx.threads(), turned_out, g_.out_pixels(), g_.groups, to);
       } else {
-        rows(ctx.threads(), from, outside, scratch, to);
+        rows(ctx.threads(), from, scratch, to);
       }
     }
     return Ok();
@@ -270,10 +266,12 @@ class DepthwiseVnni final : public Kernel {
     }
     return packed;
   }
-  void rows(ThreadPool& pool, const uint8_t* x, const uint8_t* outside, uint8_t* scratch, uint8_t* y) const {
+  int64_t stride() const { return workspace_stride(rows_.workspace_bytes(), threads_); }
+  void rows(ThreadPool& pool, const uint8_t* x, uint8_t* scratch, uint8_t* y) const {
+    const auto zero = static_cast<uint8_t>(q_.x_signed ? q_.x_zero + 128 : q_.x_zero);
     ranges_in_slots(pool, threads_, g_.out[0] * g_.out[1], [&](int64_t first, int64_t last, int64_t slot) {
-      uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
-      rows_.clear(workspace);
+      uint8_t* workspace = scratch + slot * stride();
+      const uint8_t* const outside = rows_.begin(workspace, zero);
       for (int64_t r = first; r < last; ++r) row(x, outside, r, workspace, y + r * g_.out[2] * g_.groups);
     });
   }

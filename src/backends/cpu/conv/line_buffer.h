@@ -36,10 +36,15 @@ class LineBuffer {
   /// True if a thread's memory is small enough to be worth it. Else nothing else may be asked for.
   bool small() const { return lines_[0] * lines_[1] <= kMost / bytes_; }
   /// Memory of a thread, aligned to 64 bytes.
-  int64_t workspace_bytes() const { return tags_ + lines_[0] * lines_[1] * bytes_; }
-  /// A row of padding, which threads share. `zero` is what stands in it, after `gather`.
-  int64_t outside_bytes() const { return bytes_; }
-  void fill_outside(uint8_t* outside, uint8_t zero) const { std::memset(outside, zero, static_cast<size_t>(bytes_)); }
+  int64_t workspace_bytes() const { return outside_at() + bytes_; }
+  /// Forgets all rows, and makes a row of padding, which it returns. `zero` is what stands in it, after `gather`. Each
+  /// thread has its own row: one that another thread writes again and again would be slow to read.
+  const uint8_t* begin(uint8_t* workspace, uint8_t zero) const {
+    clear(workspace);
+    uint8_t* const outside = workspace + outside_at();
+    std::memset(outside, zero, static_cast<size_t>(bytes_));
+    return outside;
+  }
 
   /// Bytes from the start of a row to column kx of the window of the first output pixel.
   int64_t offset(int64_t kx) const {
@@ -107,6 +112,8 @@ class LineBuffer {
 
  private:
   static constexpr int64_t kMost = int64_t{1} << 22;  ///< bytes of a thread's rows
+
+  int64_t outside_at() const { return tags_ + lines_[0] * lines_[1] * bytes_; }
 
   ConvShape g_;
   int64_t parts_, pixels_ = 0, bytes_ = 0, tags_ = 0;
