@@ -30,6 +30,7 @@ class MeanI8 final : public Kernel {
         x_zero_(x.quant->zero_point()),
         y_zero_(y.quant->zero_point()),
         threads_(threads),
+        parts_(v.outer == 1 ? std::clamp<int64_t>(v.count * v.inner / kPart, 1, std::min(threads, v.count)) : 1),
         ops_(vector_ops(isa)) {
     factor_ = fixed_factor(static_cast<double>(x.quant->scale()) / static_cast<double>(y.quant->scale()));
     int shift = std::min(63 - std::countl_zero(static_cast<uint64_t>(v.count)), 32);
@@ -50,32 +51,52 @@ class MeanI8 final : public Kernel {
     rule_.prepare();
     rescale_ = requantize_accumulators(isa, rule_);
   }
-  size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes(); }
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * slot_bytes()); }
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<uint8_t>();
     auto* y = ctx.output(0).data<uint8_t>();
     auto* scratch = static_cast<char*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a reduction");
-    in_slots(ctx.threads(), threads_, v_.outer, [&](int64_t i, int64_t slot) {
-      auto** taps = reinterpret_cast<const uint8_t**>(scratch + static_cast<size_t>(slot) * slot_bytes());
-      auto* sums = reinterpret_cast<int32_t*>(taps + v_.count);
-      for (int64_t t = 0; t < v_.count; ++t) taps[t] = x + (i * v_.count + t) * v_.inner;
-      ops_.sum_taps_i8(taps, v_.count, v_.inner, signed_, sums);
-      if (rescale_ && v_.inner >= kShort) {
-        for (int64_t c = 0; c < v_.inner; ++c) sums[c] -= static_cast<int32_t>(x_zero_ * v_.count);
-        rescale_(rule_, sums, v_.inner, 1, v_.inner, 0, y + i * v_.inner, v_.inner);
-      } else if (xnnpack_) {
-        rescale_xnnpack(sums, y + i * v_.inner);
-      } else {
-        for (int64_t c = 0; c < v_.inner; ++c) y[i * v_.inner + c] = quantized(sums[c]);
-      }
+    if (parts_ == 1) {
+      in_slots(ctx.threads(), threads_, v_.outer, [&](int64_t i, int64_t slot) {
+        rescale(sum(x + i * v_.count * v_.inner, 0, v_.count, scratch + slot * slot_bytes()), y + i * v_.inner);
+      });
+      return Ok();
+    }
+    in_slots(ctx.threads(), threads_, parts_, [&](int64_t part, int64_t) {
+      sum(x, v_.count * part / parts_, v_.count * (part + 1) / parts_, scratch + part * slot_bytes());
     });
+    int32_t* const sums = sums_in(scratch);
+    for (int64_t part = 1; part < parts_; ++part) {
+      const int32_t* const more = sums_in(scratch + part * slot_bytes());
+      for (int64_t c = 0; c < v_.inner; ++c) sums[c] += more[c];
+    }
+    rescale(sums, y);
     return Ok();
   }
 
  private:
-  size_t slot_bytes() const { return static_cast<size_t>(padded_bytes(v_.count * 8 + v_.inner * 4)); }
-  static constexpr int64_t kShort = 8;  ///< so many means are rescaled together
+  static constexpr int64_t kShort = 8;        ///< so many means are rescaled together
+  static constexpr int64_t kPart = 16 << 10;  ///< bytes that a thread takes of one image at least
+  int64_t slot_bytes() const { return workspace_stride(padded_bytes(v_.count * 8 + v_.inner * 4), threads_); }
+  int32_t* sums_in(char* slot) const { return reinterpret_cast<int32_t*>(slot + v_.count * 8); }
+  /// Sums of the taps [first, last) of an image, in a slot of scratch memory.
+  int32_t* sum(const uint8_t* image, int64_t first, int64_t last, char* slot) const {
+    auto** const taps = reinterpret_cast<const uint8_t**>(slot);
+    for (int64_t t = first; t < last; ++t) taps[t - first] = image + t * v_.inner;
+    ops_.sum_taps_i8(taps, last - first, v_.inner, signed_, sums_in(slot));
+    return sums_in(slot);
+  }
+  void rescale(int32_t* sums, uint8_t* y) const {
+    if (rescale_ && v_.inner >= kShort) {
+      for (int64_t c = 0; c < v_.inner; ++c) sums[c] -= static_cast<int32_t>(x_zero_ * v_.count);
+      rescale_(rule_, sums, v_.inner, 1, v_.inner, 0, y, v_.inner);
+    } else if (xnnpack_) {
+      rescale_xnnpack(sums, y);
+    } else {
+      for (int64_t c = 0; c < v_.inner; ++c) y[c] = quantized(sums[c]);
+    }
+  }
   uint8_t quantized(int32_t sum) const {
     const double lo = signed_ ? -128 : 0, hi = signed_ ? 127 : 255;
     if (real_) {
@@ -103,6 +124,7 @@ class MeanI8 final : public Kernel {
   bool signed_;
   int32_t x_zero_, y_zero_;
   int64_t threads_;
+  int64_t parts_;  ///< of the taps of a single image, which threads share
   const VectorOps& ops_;
   FixedFactor factor_;
   RequantizeParams rule_;

@@ -28,5 +28,21 @@ TEST(MeanI8, AxesAndRounding) {
     }
 }
 
+/// Threads share the pixels of one image.
+TEST(MeanI8, LargeImage) {
+  for (const Rounding rounding : {Rounding::kFixedDouble, Rounding::kXnnpack, Rounding::kFloatHalfEven}) {
+    auto attrs = std::make_shared<ReduceAttrs>();
+    attrs->fn = Reduction::kMean;
+    attrs->rounding = rounding;
+    Tensor x = random_tensor(DType::kI8, {1, 40, 41, 37}, -128, 127, 4);
+    x.set_quant(per_tensor(0.05f, -10));
+    OpCase c{Cat("rounding ", static_cast<int>(rounding)), Op::kReduce, attrs, {x, i64({1, 2})}, {1}};
+    c.outputs[0].dtype = DType::kI8;
+    c.outputs[0].quant = per_tensor(0.021f, 3, rounding);
+    c.threaded = true;
+    check_on_cpu(c, "mean_i8");
+  }
+}
+
 }  // namespace
 }  // namespace smelt
