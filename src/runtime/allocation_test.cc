@@ -91,6 +91,35 @@ TEST(Allocation, ASelectionWithinLimitsAllocatesNothing) {
                            test::random_tensor(DType::kF32, scores.shape, 0, 1, 2)});
 }
 
+/// Boxes that are decoded and selected, each class by itself or not.
+Model model_of_detections(const ValueType& boxes, const ValueType& scores, bool regular) {
+  DetectionAttrs a;
+  a.classes = scores.shape[2];
+  a.regular_nms = regular;
+  auto module = std::make_shared<Module>();
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const ValueId anchors =
+      b.constant("anchors", test::random_tensor(DType::kF32, Shape{boxes.shape[1], 4}, 0.2, 0.8, 3));
+  const std::vector<ValueId> in{b.input("boxes", boxes), b.input("scores", scores), anchors};
+  const auto made = b.node(Op::kDetectionPostprocess, make_attrs<DetectionAttrs>(a), in, 4);
+  EXPECT_TRUE(made.ok());
+  b.graph().outputs = *made;
+  EXPECT_TRUE(verify(*module).ok());
+  return ModelAccess::make(std::move(module));
+}
+
+TEST(Allocation, DetectionsAllocateNothing) {
+  if (!SMELT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer has its own operator new";
+  const ValueType boxes = ValueType::tensor(DType::kF32, Shape{1, 40, 4});
+  const ValueType scores = ValueType::tensor(DType::kF32, Shape{1, 40, 3});
+  for (const bool regular : {false, true})
+    check_allocates_nothing(BackendKind::kCpu, model_of_detections(boxes, scores, regular),
+                            {test::random_tensor(DType::kF32, boxes.shape, 0, 1, 1),
+                             test::random_tensor(DType::kF32, scores.shape, 0, 1, 2)});
+}
+
 /// From the file to the second run. Allocations::left counts down meanwhile.
 Status load_and_run(const std::string& path, BackendKind backend) {
   SMELT_ASSIGN(const Model model, Model::load(path));

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "ops/common/operands.h"
@@ -29,44 +31,88 @@ Status check_attrs(const DetectionAttrs& a) {
   return Ok();
 }
 
-/// Everything that the two ways of selecting work on.
-struct Scene {
-  std::vector<Box> boxes;
-  const float* scores = nullptr;  ///< [boxes, columns]
-  int64_t columns = 0;            ///< classes, and one more in front when there is a background class
-  int64_t offset = 0;             ///< 1 with a background class
-};
-
 struct Detection {
   int64_t box, label;
   float score;
 };
 
-Result<std::vector<Box>> decode_boxes(const DetectionAttrs& a, const DetectionInputs& in) {
+struct Candidate {
+  float score;
+  int64_t box;
+};
+
+/// Everything that the two ways of selecting work on.
+struct Scene {
+  Box* boxes;
+  int64_t count;            ///< of boxes
+  const float* all_scores;  ///< [boxes, columns]
+  int64_t columns;          ///< classes, and one more in front when there is a background class
+  int64_t offset;           ///< 1 with a background class
+  float* scores;            ///< of each box, one
+  Candidate* heap;          ///< [count]
+  Box* chosen;
+  int64_t* selected;
+  int64_t* order;       ///< of classes
+  Detection* found[2];  ///< of all classes so far; before the last one
+};
+
+/// How many there are of what detect() works on, at most.
+struct Extents {
+  Extents(const DetectionAttrs& a, int64_t boxes)
+      : selected(std::min(a.regular_nms ? a.detections_per_class : a.max_detections, boxes)),
+        found(a.regular_nms ? std::min(a.max_detections, selected * a.classes) + selected : 0) {}
+  int64_t selected, found;
+};
+
+/// Takes arrays from memory, one behind the other.
+class Arrays {
+ public:
+  explicit Arrays(std::byte* memory) : memory_(memory) {}
+  template <class T>
+  T* take(int64_t n) {
+    std::byte* const here = memory_ ? memory_ + bytes_ : nullptr;
+    bytes_ += (static_cast<size_t>(n) * sizeof(T) + 15) / 16 * 16;
+    return reinterpret_cast<T*>(here);
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* memory_;
+  size_t bytes_ = 0;
+};
+
+/// Gives a scene its arrays.
+void lay_out(const DetectionAttrs& a, Scene& s, Arrays& arrays) {
+  const Extents e(a, s.count);
+  s.boxes = arrays.take<Box>(s.count);
+  s.scores = arrays.take<float>(s.count);
+  s.heap = arrays.take<Candidate>(s.count);
+  s.chosen = arrays.take<Box>(e.selected);
+  s.selected = arrays.take<int64_t>(e.selected);
+  s.order = arrays.take<int64_t>(a.classes);
+  for (Detection*& found : s.found) found = arrays.take<Detection>(e.found);
+}
+
+Status decode_boxes(const DetectionAttrs& a, const DetectionInputs& in, Box* boxes) {
   const auto ys = static_cast<float>(a.y_scale), xs = static_cast<float>(a.x_scale);
   const auto hs = static_cast<float>(a.h_scale), ws = static_cast<float>(a.w_scale);
-  std::vector<Box> boxes;
-  boxes.reserve(static_cast<size_t>(in.boxes));
   for (int64_t i = 0; i < in.boxes; ++i) {
     const float* code = in.codes + i * in.width;
     const float* anchor = in.anchors + i * 4;  // centre y, centre x, height, width
     const float y = code[0] / ys * anchor[2] + anchor[0], x = code[1] / xs * anchor[3] + anchor[1];
     const float half_h = 0.5f * static_cast<float>(std::exp(code[2] / hs)) * anchor[2];
     const float half_w = 0.5f * static_cast<float>(std::exp(code[3] / ws)) * anchor[3];
-    boxes.push_back({y - half_h, x - half_w, y + half_h, x + half_w});
-    if (boxes.back().y_min >= boxes.back().y_max || boxes.back().x_min >= boxes.back().x_max)
-      return InvalidInput("box ", i, " has no area");
+    const Box& box = boxes[i] = {y - half_h, x - half_w, y + half_h, x + half_w};
+    if (box.y_min >= box.y_max || box.x_min >= box.x_max) return InvalidInput("box ", i, " has no area");
   }
-  return boxes;
+  return Ok();
 }
 
-/// The first `keep` indices of scores in falling order; ties: lower index first.
-std::vector<int64_t> best_first(const float* scores, int64_t n, int64_t keep) {
-  std::vector<int64_t> order(static_cast<size_t>(n));
-  std::iota(order.begin(), order.end(), int64_t{0});
-  std::partial_sort(order.begin(), order.begin() + keep, order.end(),
+/// The first `keep` of `order` become the indices of scores in falling order; ties: lower index first.
+void best_first(const float* scores, int64_t n, int64_t keep, int64_t* order) {
+  std::iota(order, order + n, int64_t{0});
+  std::partial_sort(order, order + keep, order + n,
                     [&](int64_t a, int64_t b) { return scores[a] > scores[b] || (scores[a] == scores[b] && a < b); });
-  return order;
 }
 
 /// The largest of n > 0 scores. Four maxima are kept, not to wait for one.
@@ -79,80 +125,82 @@ float largest(const float* scores, int64_t n) {
   return std::max(std::max(most[0], most[1]), std::max(most[2], most[3]));
 }
 
-/// Greedy suppression of one list of scores.
-Status suppress(KernelContext& ctx, const DetectionAttrs& a, const std::vector<Box>& boxes,
-                const std::vector<float>& scores, int64_t most, std::vector<int64_t>& selected) {
-  struct Candidate {
-    float score;
-    int64_t box;
-  };
-  std::vector<Candidate> heap;  // the highest score on top, none of them NaN; ties: lower index first
-  for (size_t i = 0; i < scores.size(); ++i)
-    if (scores[i] >= static_cast<float>(a.score_threshold)) heap.push_back({scores[i], static_cast<int64_t>(i)});
+/// Greedy suppression of the boxes by s.scores. Returns how many are in s.selected.
+Result<int64_t> suppress(KernelContext& ctx, const DetectionAttrs& a, const Scene& s, int64_t most) {
+  Candidate* end = s.heap;  // the highest score on top, none of them NaN; ties: lower index first
+  for (int64_t i = 0; i < s.count; ++i)
+    if (s.scores[i] >= static_cast<float>(a.score_threshold)) *end++ = {s.scores[i], i};
   const auto behind = [](const Candidate& p, const Candidate& q) {
     return p.score < q.score || (p.score == q.score && p.box > q.box);
   };
-  std::make_heap(heap.begin(), heap.end(), behind);
-  most = std::min(most, static_cast<int64_t>(heap.size()));
-  std::vector<Box> chosen;  // those of `selected`
-  selected.clear();
-  while (!heap.empty() && static_cast<int64_t>(selected.size()) < most) {
-    const int64_t candidate = heap.front().box;
-    std::pop_heap(heap.begin(), heap.end(), behind);
-    heap.pop_back();
-    const Box& box = boxes[static_cast<size_t>(candidate)];
-    const bool covered = std::any_of(chosen.begin(), chosen.end(), [&](const Box& other) {
+  std::make_heap(s.heap, end, behind);
+  most = std::min<int64_t>(most, end - s.heap);
+  int64_t count = 0;
+  while (end != s.heap && count < most) {
+    const int64_t candidate = s.heap->box;
+    std::pop_heap(s.heap, end--, behind);
+    const Box& box = s.boxes[candidate];
+    const bool covered = std::any_of(s.chosen, s.chosen + count, [&](const Box& other) {
       return touch(other, box) && overlap(other, box) > static_cast<float>(a.iou_threshold);
     });
     if (covered) continue;
     SMELT_TRY(ctx.tick());
-    selected.push_back(candidate);
-    chosen.push_back(box);
+    s.selected[count] = candidate;
+    s.chosen[count++] = box;
   }
-  return Ok();
+  return count;
 }
 
-/// Each class on its own; the best detections of all classes stay.
-Result<std::vector<Detection>> regular(KernelContext& ctx, const DetectionAttrs& a, const Scene& s) {
-  const size_t n = s.boxes.size();
-  std::vector<Detection> found;
-  std::vector<float> scores(n);
-  std::vector<int64_t> selected;
-  for (int64_t c = 0; c < a.classes; ++c) {
-    for (size_t i = 0; i < n; ++i) scores[i] = s.scores[static_cast<int64_t>(i) * s.columns + c + s.offset];
-    SMELT_TRY(suppress(ctx, a, s.boxes, scores, a.detections_per_class, selected));
-    const auto middle = static_cast<std::ptrdiff_t>(found.size());
-    for (int64_t i : selected) found.push_back({i, c, scores[static_cast<size_t>(i)]});
-    std::inplace_merge(found.begin(), found.begin() + middle, found.end(),
-                       [](const Detection& x, const Detection& y) { return x.score > y.score; });
-    if (static_cast<int64_t>(found.size()) > a.max_detections) found.resize(static_cast<size_t>(a.max_detections));
-  }
-  return found;
-}
-
-/// Boxes by their best class; each with its best classes. Places of classes that do not exist hold a box of -1.
-Result<std::vector<Detection>> fast(KernelContext& ctx, const DetectionAttrs& a, const Scene& s) {
-  const int64_t per_box = std::min(a.max_classes_per_detection, a.classes);
-  const auto scores_of = [&](int64_t box) { return s.scores + box * s.columns + s.offset; };
-  std::vector<float> best;
-  best.reserve(s.boxes.size());
-  for (size_t i = 0; i < s.boxes.size(); ++i) {
-    const float* own = scores_of(static_cast<int64_t>(i));
-    best.push_back(largest(own, a.classes));
-  }
-  std::vector<int64_t> selected;
-  SMELT_TRY(suppress(ctx, a, s.boxes, best, a.max_detections, selected));
-  std::vector<Detection> found;
-  for (int64_t box : selected) {
-    const auto labels = best_first(scores_of(box), a.classes, per_box);
-    for (int64_t k = 0; k < a.max_classes_per_detection; ++k) {
-      if (k < per_box)
-        found.push_back({box, labels[static_cast<size_t>(k)], scores_of(box)[labels[static_cast<size_t>(k)]]});
-      else
-        found.push_back({-1, 0, 0});
+/// Writes detections to the node's outputs.
+struct Writer {
+  KernelContext& ctx;
+  const Scene& scene;
+  void operator()(int64_t i, const Detection& d) const {
+    const Box& box = scene.boxes[d.box];
+    if (ctx.wants(0)) {
+      float* to = ctx.output(0).data<float>() + i * 4;
+      to[0] = box.y_min, to[1] = box.x_min, to[2] = box.y_max, to[3] = box.x_max;
     }
+    if (ctx.wants(1)) ctx.output(1).data<float>()[i] = static_cast<float>(d.label);
+    if (ctx.wants(2)) ctx.output(2).data<float>()[i] = d.score;
   }
-  return found;
+};
+
+/// Each class on its own; the best detections of all classes stay. Returns how many.
+Result<int64_t> regular(KernelContext& ctx, const DetectionAttrs& a, Scene& s) {
+  int64_t count = 0;
+  for (int64_t c = 0; c < a.classes; ++c) {
+    for (int64_t i = 0; i < s.count; ++i) s.scores[i] = s.all_scores[i * s.columns + c + s.offset];
+    SMELT_ASSIGN(const int64_t more, suppress(ctx, a, s, a.detections_per_class));
+    std::swap(s.found[0], s.found[1]);
+    const Detection* before = s.found[1];
+    for (int64_t i = 0, k = 0, taken = 0; taken < count + more; ++taken) {
+      // Of equal scores those of the classes before come first.
+      const bool own = k < more && (i == count || s.scores[s.selected[k]] > before[i].score);
+      s.found[0][taken] = own ? Detection{s.selected[k], c, s.scores[s.selected[k]]} : before[i];
+      ++(own ? k : i);
+    }
+    count = std::min(count + more, a.max_detections);
+  }
+  const Writer write{ctx, s};
+  for (int64_t i = 0; i < std::min(count, a.max_detections * a.max_classes_per_detection); ++i) write(i, s.found[0][i]);
+  return count;
+}
+
+/// Boxes by their best class; each with its best classes, up to as many as there are. Returns how many boxes.
+Result<int64_t> fast(KernelContext& ctx, const DetectionAttrs& a, const Scene& s) {
+  const int64_t per_box = std::min(a.max_classes_per_detection, a.classes);
+  const auto scores_of = [&](int64_t box) { return s.all_scores + box * s.columns + s.offset; };
+  for (int64_t i = 0; i < s.count; ++i) s.scores[i] = largest(scores_of(i), a.classes);
+  SMELT_ASSIGN(const int64_t count, suppress(ctx, a, s, a.max_detections));
+  const Writer write{ctx, s};
+  for (int64_t i = 0; i < count; ++i) {
+    const float* const scores = scores_of(s.selected[i]);
+    best_first(scores, a.classes, per_box, s.order);
+    for (int64_t k = 0; k < per_box; ++k)
+      write(i * a.max_classes_per_detection + k, {s.selected[i], s.order[k], scores[s.order[k]]});
+  }
+  return count;
 }
 
 }  // namespace
@@ -182,25 +230,21 @@ Status infer_DetectionPostprocess(InferContext& ctx) {
   return Ok();
 }
 
-Status detect(KernelContext& ctx, const DetectionAttrs& a, const DetectionInputs& in) {
-  Scene s{.scores = in.scores, .columns = in.columns, .offset = in.columns - a.classes};
-  SMELT_ASSIGN(s.boxes, decode_boxes(a, in));
-  SMELT_ASSIGN(const auto found, a.regular_nms ? regular(ctx, a, s) : fast(ctx, a, s));
+size_t detection_bytes(const DetectionAttrs& a, int64_t boxes) {
+  Scene s{.count = boxes};
+  Arrays arrays(nullptr);
+  lay_out(a, s, arrays);
+  return arrays.bytes();
+}
+
+Status detect(KernelContext& ctx, const DetectionAttrs& a, const DetectionInputs& in, std::byte* memory) {
+  Scene s{.count = in.boxes, .all_scores = in.scores, .columns = in.columns, .offset = in.columns - a.classes};
+  Arrays arrays(memory);
+  lay_out(a, s, arrays);
+  SMELT_TRY(decode_boxes(a, in, s.boxes));
   for (int i = 0; i < 4; ++i)
     if (ctx.wants(i) && ctx.output(i).bytes() > 0) std::memset(ctx.output(i).raw(), 0, ctx.output(i).bytes());
-  const int64_t slots = a.max_detections * a.max_classes_per_detection;
-  for (int64_t i = 0; i < std::min(slots, static_cast<int64_t>(found.size())); ++i) {
-    const Detection& d = found[static_cast<size_t>(i)];
-    if (d.box < 0) continue;
-    const Box& box = s.boxes[static_cast<size_t>(d.box)];
-    if (ctx.wants(0)) {
-      float* to = ctx.output(0).data<float>() + i * 4;
-      to[0] = box.y_min, to[1] = box.x_min, to[2] = box.y_max, to[3] = box.x_max;
-    }
-    if (ctx.wants(1)) ctx.output(1).data<float>()[i] = static_cast<float>(d.label);
-    if (ctx.wants(2)) ctx.output(2).data<float>()[i] = d.score;
-  }
-  const auto count = static_cast<int64_t>(found.size()) / (a.regular_nms ? 1 : a.max_classes_per_detection);
+  SMELT_ASSIGN(const int64_t count, a.regular_nms ? regular(ctx, a, s) : fast(ctx, a, s));
   if (ctx.wants(3)) ctx.output(3).data<float>()[0] = static_cast<float>(count);
   return Ok();
 }
@@ -211,13 +255,16 @@ Status reference_DetectionPostprocess(KernelContext& ctx) {
     values[i].resize(static_cast<size_t>(ctx.input(i).elements()));
     SMELT_TRY(real_values(ctx.input(i), values[i].data()));
   }
-  return detect(ctx, ctx.attrs<DetectionAttrs>(),
-                {.codes = values[0].data(),
-                 .scores = values[1].data(),
-                 .anchors = values[2].data(),
-                 .boxes = ctx.input(0).dim(1),
-                 .width = ctx.input(0).dim(2),
-                 .columns = ctx.input(1).dim(2)});
+  const DetectionInputs in{.codes = values[0].data(),
+                           .scores = values[1].data(),
+                           .anchors = values[2].data(),
+                           .boxes = ctx.input(0).dim(1),
+                           .width = ctx.input(0).dim(2),
+                           .columns = ctx.input(1).dim(2)};
+  const auto& a = ctx.attrs<DetectionAttrs>();
+  void* const memory = ctx.scratch(detection_bytes(a, in.boxes));
+  if (!memory) return LimitReached("no memory to select among ", in.boxes, " boxes");
+  return detect(ctx, a, in, static_cast<std::byte*>(memory));
 }
 
 }  // namespace smelt

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "ops/core/op.h"
@@ -15,7 +16,10 @@ struct DetectionInputs {
   int64_t boxes, width, columns;
 };
 
-/// Decodes the boxes, selects among them and writes the node's outputs. Fails for a box without area.
-Status detect(KernelContext& ctx, const DetectionAttrs& a, const DetectionInputs& in);
+/// Bytes of memory that detect() works in, for so many boxes; never 0.
+size_t detection_bytes(const DetectionAttrs& a, int64_t boxes);
+/// Decodes the boxes, selects among them and writes the node's outputs. `memory`: detection_bytes() of them, aligned to
+/// 16 bytes. Fails for a box without area.
+Status detect(KernelContext& ctx, const DetectionAttrs& a, const DetectionInputs& in, std::byte* memory);
 
 }  // namespace smelt

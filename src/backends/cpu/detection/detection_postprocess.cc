@@ -17,13 +17,12 @@ class DetectionPostprocess final : public Kernel {
       if (spec.inputs[i].quant) at_[i + 1] = padded_floats(spec.inputs[i].shape.elements());
     for (size_t i = 0; i < 3; ++i) at_[i + 1] += at_[i];
   }
-  size_t scratch_bytes() const override { return static_cast<size_t>(at_[3]) * sizeof(float); }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(at_[3]) * sizeof(float) + detection_bytes(attrs(), boxes_);
+  }
   Status run(KernelContext& ctx) const override {
-    float* scratch = nullptr;
-    if (const size_t bytes = scratch_bytes()) {
-      scratch = static_cast<float*>(ctx.scratch(bytes));
-      if (!scratch) return Error(ErrorCode::kLimit, "no memory for boxes and scores");
-    }
+    auto* const scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for boxes and scores");
     const auto reals = [&](int i) {
       const Tensor& t = ctx.input(i);
       if (!t.quant()) return t.data<float>();
@@ -31,16 +30,18 @@ class DetectionPostprocess final : public Kernel {
       t.dtype() == DType::kI8 ? convert(ctx, t, t.data<int8_t>(), to) : convert(ctx, t, t.data<uint8_t>(), to);
       return static_cast<const float*>(to);
     };
-    return detect(ctx, static_cast<const DetectionAttrs&>(*attrs_),
+    return detect(ctx, attrs(),
                   {.codes = reals(0),
                    .scores = reals(1),
                    .anchors = reals(2),
                    .boxes = boxes_,
                    .width = width_,
-                   .columns = columns_});
+                   .columns = columns_},
+                  reinterpret_cast<std::byte*>(scratch + at_[3]));
   }
 
  private:
+  const DetectionAttrs& attrs() const { return static_cast<const DetectionAttrs&>(*attrs_); }
   template <class T>
   static void convert(KernelContext& ctx, const Tensor& t, const T* from, float* to) {
     const float scale = t.quant()->scales[0];
