@@ -13,6 +13,7 @@
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "base/checked.h"
 #include "ops/conv/conv_shape.h"
@@ -398,18 +399,16 @@ class DepthwiseNhwcF32 final : public Kernel, public RowStage {
     const EpilogueRun epilogue(epilogue_, ctx);
     const float* x = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
-    const int64_t all = g_.batch * g_.out[1], threads = ctx.threads().threads();
-    constexpr double kChunk = 1 << 16;  // multiply-adds worth a chunk of its own
-    const double work = static_cast<double>(all * g_.out[2] * g_.taps()) * static_cast<double>(g_.all_out());
-    const int64_t chunks = std::clamp(static_cast<int64_t>(std::min(work / kChunk, 1e6)), threads, threads * 4);
-    ctx.threads().parallel_for(all, ceil_div(all, chunks), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin, n = 0; r < end; r += n) {
-        const int64_t row = r % g_.out[1];
-        n = std::min(end - r, g_.out[1] - row);
-        rows({x + r / g_.out[1] * g_.in_pixels() * g_.all_in(), 0, g_.in[1]}, row, row + n,
-             epilogue ? &epilogue : nullptr, nullptr, y + r * g_.out[2] * g_.all_out());
-      }
-    });
+    // Threads get as many rows each: those whose pixels they made, and few of others.
+    ranges_in_slots(ctx.threads(), ctx.threads().threads(), g_.batch * g_.out[1],
+                    [&](int64_t begin, int64_t end, int64_t) {
+                      for (int64_t r = begin, n = 0; r < end; r += n) {
+                        const int64_t row = r % g_.out[1];
+                        n = std::min(end - r, g_.out[1] - row);
+                        rows({x + r / g_.out[1] * g_.in_pixels() * g_.all_in(), 0, g_.in[1]}, row, row + n,
+                             epilogue ? &epilogue : nullptr, nullptr, y + r * g_.out[2] * g_.all_out());
+                      }
+                    });
     return Ok();
   }
 
