@@ -4,69 +4,152 @@
 #include <cstdlib>
 #include <limits>
 
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/conv/rescale_i16.cc"
+#include <hwy/foreach_target.h>
+#include "backends/cpu/core/highway.h"
+
+#include "backends/cpu/core/isa.h"
 #include "ops/common/requantizer.h"
 #include "tensor/quant_params.h"
 
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using D64 = hn::ScalableTag<int64_t>;
+using V64 = hn::Vec<D64>;
+using D32 = hn::Rebind<int32_t, D64>;
+using Kind = RescaleI16Rule::Kind;
+
+HWY_INLINE V64 load_wide(const int64_t* from) { return hn::LoadU(D64(), from); }
+HWY_INLINE V64 load_wide(const int32_t* from) { return hn::PromoteTo(D64(), hn::LoadU(D32(), from)); }
+
+/// (sum * multiplier + half) >> shift within [low, high]. The sum is below 2^44, the multiplier below 2^15.
+HWY_INLINE hn::Vec<D32> wide16(V64 sum, const RescaleI16Rule& r, int64_t i) {
+  const D64 d;
+  const hn::RebindToUnsigned<D64> du;
+  // Above zero, logical shifts are arithmetic ones.
+  const auto offset = hn::Set(d, int64_t{1} << 62);
+  const auto shift = hn::BitCast(du, hn::LoadU(d, r.shift + i));
+  const auto product = hn::Add(hn::Mul(sum, hn::LoadU(d, r.multiplier + i)), hn::LoadU(d, r.half + i));
+  const auto shifted = [&](V64 v) HWY_ATTR { return hn::BitCast(d, hn::Shr(hn::BitCast(du, v), shift)); };
+  const auto q = hn::Sub(shifted(hn::Add(product, offset)), shifted(offset));
+  const auto bounded = hn::Min(hn::Max(q, hn::Set(d, r.low)), hn::Set(d, r.high));
+  return hn::BitCast(D32(), hn::TruncateTo(hn::RebindToUnsigned<D32>(), hn::BitCast(du, bounded)));
+}
+
+/// rescale_single()
+HWY_INLINE hn::Vec<D32> single(V64 sum, const RescaleI16Rule& r, int64_t i) {
+  const hn::RebindToFloat<D64> d;
+  const auto scaled = hn::Mul(hn::ConvertTo(d, sum), hn::LoadU(d, r.factor + i));
+  const auto v = hn::Min(hn::Max(scaled, hn::Set(d, -2147483648.0)), hn::Set(d, 2147483647.0));
+  return hn::DemoteTo(D32(), hn::Add(v, hn::CopySign(hn::Set(d, kAlmostHalf), v)));
+}
+
+template <class Acc>
+void rescale_i16_row(const RescaleI16Rule& r, const Acc* acc, int64_t n, int16_t* y) {
+  const D64 d;
+  const D32 d32;
+  const hn::Rebind<int16_t, D64> d16;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto low = hn::Set(d32, r.low), high = hn::Set(d32, r.high), zero = hn::Set(d32, r.zero);
+  int64_t i = 0;
+  const auto rows = [&](auto rescaled) HWY_ATTR {
+    for (; i + lanes <= n; i += lanes) {
+      const auto sum = hn::Add(load_wide(acc + i), hn::LoadU(d, r.bias + i));
+      const auto q = hn::Min(hn::Max(rescaled(sum), low), high);
+      hn::StoreU(hn::DemoteTo(d16, hn::Add(q, zero)), d16, y + i);
+    }
+  };
+  if (r.kind == Kind::kWide16)
+    rows([&](V64 sum) HWY_ATTR { return wide16(sum, r, i); });
+  else if (r.kind == Kind::kSingle)
+    rows([&](V64 sum) HWY_ATTR { return single(sum, r, i); });
+  else if (r.kind == Kind::kNarrowSingle)
+    rows([&](V64 sum) HWY_ATTR { return single(hn::ShiftRight<32>(hn::ShiftLeft<32>(sum)), r, i); });
+  for (; i < n; ++i) {
+    const int64_t sum = acc[i] + r.bias[i];
+    int64_t q = 0;
+    switch (r.kind) {
+      case Kind::kWide16:
+        q = (sum * r.multiplier[i] + r.half[i]) >> r.shift[i];
+        break;
+      case Kind::kNarrow:
+        q = rescale_double(static_cast<int32_t>(sum), r.fixed[i]);
+        break;
+      case Kind::kSingle:
+        q = rescale_single(sum, r.factor[i]);
+        break;
+      case Kind::kNarrowSingle:
+        q = rescale_single(static_cast<int32_t>(sum), r.factor[i]);
+        break;
+    }
+    y[i] = static_cast<int16_t>(std::clamp<int64_t>(q, r.low, r.high) + r.zero);
+  }
+}
+
+void rescale_i16_row_32(const RescaleI16Rule& r, const int32_t* acc, int64_t n, int16_t* y) {
+  rescale_i16_row(r, acc, n, y);
+}
+void rescale_i16_row_64(const RescaleI16Rule& r, const int64_t* acc, int64_t n, int16_t* y) {
+  rescale_i16_row(r, acc, n, y);
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace smelt {
 
 std::optional<RescaleI16> RescaleI16::make(const KernelSpec& spec, int64_t channels, const RescaleRule& rule) {
+  using Kind = RescaleI16Rule::Kind;
   const auto made = Requantizer::make(type_only(spec.inputs[0]), type_only(spec.inputs[1]), spec.constant(2),
                                       type_only(spec.outputs[0]), channels, rule);
+  constexpr int64_t kMostZero = 1 << 16;
   if (!made.ok() || !made->fixed_point()) return std::nullopt;
+  if (made->zero() > kMostZero || made->zero() < -kMostZero) return std::nullopt;
   RescaleI16 r;
   const bool single = rule.rounding == Rounding::kDoubleHalfAway;
   r.kind_ = made->wide() ? (single ? Kind::kSingle : Kind::kWide16) : (single ? Kind::kNarrowSingle : Kind::kNarrow);
-  r.zero_ = made->zero();
-  r.low_ = made->low();
-  r.high_ = made->high();
+  r.zero_ = static_cast<int32_t>(made->zero());
+  r.low_ = static_cast<int32_t>(made->low() - made->zero());
+  r.high_ = static_cast<int32_t>(made->high() - made->zero());
   const std::vector<int64_t>& bias = made->bias();
   for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
-    Channel channel{};
-    channel.factor = made->fixed()[c % made->fixed().size()];
-    channel.double_factor = made->double_factors()[c % made->double_factors().size()];
-    channel.bias = bias.empty() ? 0 : bias[bias.size() == 1 ? 0 : c];
+    const FixedFactor factor = made->fixed()[c % made->fixed().size()];
+    r.fixed_.push_back(factor);
+    r.factor_.push_back(made->double_factors()[c % made->double_factors().size()]);
+    r.bias_.push_back(bias.empty() ? 0 : bias[bias.size() == 1 ? 0 : c]);
     // Sums of products stay below 2^43.
     constexpr int64_t kMostBias = int64_t{1} << 40;
-    if (channel.bias > kMostBias || channel.bias < -kMostBias) return std::nullopt;
+    if (r.bias_.back() > kMostBias || r.bias_.back() < -kMostBias) return std::nullopt;
     if (r.kind_ == Kind::kWide16) {  // wide_product() in 64 bits
-      const int32_t multiplier = channel.factor.multiplier;
-      channel.multiplier = multiplier < 0x7fff0000 ? (multiplier + (1 << 15)) >> 16 : 0x7fff;
-      channel.shift = 15 - channel.factor.shift;
-      if (channel.shift < 1) return std::nullopt;
-      channel.half = int64_t{1} << (channel.shift - 1);
+      const int64_t shift = 15 - factor.shift;
+      if (shift < 1 || shift > 62) return std::nullopt;
+      r.multiplier_.push_back(factor.multiplier < 0x7fff0000 ? (factor.multiplier + (1 << 15)) >> 16 : 0x7fff);
+      r.shift_.push_back(shift);
+      r.half_.push_back(int64_t{1} << (shift - 1));
     }
-    r.channels_.push_back(channel);
   }
+  r.row_of_32_bits_ = SMELT_FOR_LEVEL(spec.isa, rescale_i16_row_32);
+  r.row_of_64_bits_ = SMELT_FOR_LEVEL(spec.isa, rescale_i16_row_64);
   return r;
 }
 
-int16_t RescaleI16::clamped(int64_t q) const { return static_cast<int16_t>(std::clamp(q + zero_, low_, high_)); }
-
-template <class Acc>
-void RescaleI16::operator()(const Acc* acc, int64_t n, int64_t channel, int16_t* y) const {
-  const Channel* const channels = channels_.data() + channel;
-  const auto sum = [&](int64_t i) { return static_cast<int64_t>(acc[i]) + channels[i].bias; };
-  switch (kind_) {
-    case Kind::kWide16:
-      for (int64_t i = 0; i < n; ++i) {
-        const Channel& c = channels[i];
-        y[i] = clamped((sum(i) * c.multiplier + c.half) >> c.shift);
-      }
-      return;
-    case Kind::kNarrow:
-      for (int64_t i = 0; i < n; ++i) y[i] = clamped(rescale_double(static_cast<int32_t>(sum(i)), channels[i].factor));
-      return;
-    case Kind::kSingle:
-      for (int64_t i = 0; i < n; ++i) y[i] = clamped(rescale_single(sum(i), channels[i].double_factor));
-      return;
-    case Kind::kNarrowSingle:
-      for (int64_t i = 0; i < n; ++i)
-        y[i] = clamped(rescale_single(static_cast<int32_t>(sum(i)), channels[i].double_factor));
-      return;
-  }
+RescaleI16Rule RescaleI16::from(int64_t channel) const {
+  const int64_t wide = kind_ == RescaleI16Rule::Kind::kWide16 ? channel : 0;
+  return {kind_,
+          zero_,
+          low_,
+          high_,
+          bias_.data() + channel,
+          multiplier_.data() + wide,
+          half_.data() + wide,
+          shift_.data() + wide,
+          fixed_.data() + channel,
+          factor_.data() + channel};
 }
-template void RescaleI16::operator()(const int32_t*, int64_t, int64_t, int16_t*) const;
-template void RescaleI16::operator()(const int64_t*, int64_t, int64_t, int16_t*) const;
 
 std::optional<QuantizedPair> pair_of_i16(const KernelSpec& spec, int axis, int64_t channels) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
@@ -86,3 +169,4 @@ bool fits_32_bits(std::span<const int16_t> weights) {
 }
 
 }  // namespace smelt
+#endif  // HWY_ONCE

@@ -12,6 +12,27 @@
 
 namespace smelt {
 
+/// How accumulators of 16-bit values times 8-bit weights become quantized 16-bit values. Pointers: of each channel.
+struct RescaleI16Rule {
+  enum class Kind : uint8_t {
+    kWide16,        ///< rescale_wide() of 64-bit sums
+    kNarrow,        ///< rescale_double() of 32-bit sums, which wrap
+    kSingle,        ///< rescale_single() of 64-bit sums
+    kNarrowSingle,  ///< rescale_single() of 32-bit sums, which wrap
+  };
+  Kind kind;
+  int32_t zero, low, high;  ///< zero point; bounds of the result before it is added
+  const int64_t* bias;
+  const int64_t* multiplier;  ///< of 16 bits; this and the next ones: kWide16
+  const int64_t* half;        ///< half of 2^shift
+  const int64_t* shift;       ///< 1..62
+  const FixedFactor* fixed;
+  const double* factor;
+};
+/// y[i] of acc[i], i < n.
+template <class Acc>
+using RescaleI16Row = void (*)(const RescaleI16Rule& rule, const Acc* acc, int64_t n, int16_t* y);
+
 /// Accumulators of 16-bit values times 8-bit weights as quantized 16-bit values: the bias is added, the sum rescaled by
 /// the fixed-point factor of its channel as Requantizer does it, and clamped.
 class RescaleI16 {
@@ -22,27 +43,23 @@ class RescaleI16 {
                                                       const RescaleRule& rule);
 
   /// y[i] of acc[i], the accumulators of n channels from `channel` on.
-  template <class Acc>
-  void operator()(const Acc* acc, int64_t n, int64_t channel, int16_t* y) const;
+  void operator()(const int32_t* acc, int64_t n, int64_t channel, int16_t* y) const {
+    row_of_32_bits_(from(channel), acc, n, y);
+  }
+  void operator()(const int64_t* acc, int64_t n, int64_t channel, int16_t* y) const {
+    row_of_64_bits_(from(channel), acc, n, y);
+  }
 
  private:
-  struct Channel {
-    int64_t bias, multiplier, half;  ///< multiplier of 16 bits
-    int32_t shift;
-    FixedFactor factor;
-    double double_factor;
-  };
-  enum class Kind : uint8_t {
-    kWide16,        ///< rescale_wide() of 64-bit sums
-    kNarrow,        ///< rescale_double() of 32-bit sums, which wrap
-    kSingle,        ///< rescale_single() of 64-bit sums
-    kNarrowSingle,  ///< rescale_single() of 32-bit sums, which wrap
-  };
-  int16_t clamped(int64_t q) const;
+  RescaleI16Rule from(int64_t channel) const;
 
-  std::vector<Channel> channels_;
-  Kind kind_ = Kind::kWide16;
-  int64_t zero_ = 0, low_ = 0, high_ = 0;
+  RescaleI16Rule::Kind kind_ = RescaleI16Rule::Kind::kWide16;
+  int32_t zero_ = 0, low_ = 0, high_ = 0;
+  std::vector<int64_t> bias_, multiplier_, half_, shift_;
+  std::vector<FixedFactor> fixed_;
+  std::vector<double> factor_;
+  RescaleI16Row<int32_t> row_of_32_bits_ = nullptr;
+  RescaleI16Row<int64_t> row_of_64_bits_ = nullptr;
 };
 
 /// The operands of a product of 16-bit values without a zero point and a constant filter of 8 bits, one scale for all
