@@ -24,6 +24,9 @@ Status optimise(Module& module, const Evaluate& evaluate) {
       channels_last(graph);
       if (builds_op("LayerNorm")) recompose_normalizations(graph);
     }
+    // TFLite's converter does so itself: a build for its models alone does without.
+    if (builds_format("onnx") || builds_format("ort") || builds_format("executorch"))
+      merge_common_subexpressions(graph);
   }
   return Ok();
 }

@@ -43,6 +43,9 @@ void remove_identities(Graph& graph);
 /// Moves a Gather of dequantized constant integers, embeddings for example, before the DequantizeLinear of one scale:
 /// only the integers that are read become real numbers.
 void gather_before_dequantize(Graph& graph);
+/// Nodes without effects read the outputs of equal nodes before them in place of their own: equal operator, attributes
+/// and inputs. A value that would live longer for that and so make the graph need more memory is computed again.
+void merge_common_subexpressions(Graph& graph);
 /// Makes one Transpose of a Transpose of unquantized values that another Transpose reads, and of that one.
 void merge_transposes(Graph& graph);
 

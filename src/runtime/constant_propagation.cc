@@ -2,11 +2,11 @@
 #include "runtime/constant_propagation.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.h"
 #include "ops/core/node_infer.h"
 #include "passes/passes.h"
+#include "tensor/numeric.h"
 
 namespace smelt {
 namespace {
@@ -57,12 +57,6 @@ void complete_types(const Graph& graph, const Node& node, std::vector<ValueType>
 bool same_value_type(const ValueType& a, const ValueType& b) {
   return a.kind == ValueType::Kind::kTensor && b.kind == a.kind && a.dtype == b.dtype && a.ranked == b.ranked &&
          a.shape == b.shape && a.quant == b.quant;
-}
-
-bool same_contents(const Tensor& a, const Tensor& b) {
-  if (a.identity() == b.identity()) return true;
-  return a.dtype() != DType::kString && a.raw() && b.raw() && a.bytes() == b.bytes() && a.bytes() <= kKeptBytes &&
-         std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
 }
 
 ConstantPropagation::ConstantPropagation(PlannedEnvironment& env, const Graph& graph, std::span<const ValueType> inputs,

@@ -17,8 +17,6 @@ bool follows_from_shape(Op op);
 void complete_types(const Graph& graph, const Node& node, std::vector<ValueType>& outputs);
 /// True for tensors of one type, shape and quantization.
 bool same_value_type(const ValueType& a, const ValueType& b);
-/// True if contents of one type are the same storage, or equal and small.
-bool same_contents(const Tensor& a, const Tensor& b);
 
 /// What planning knows of one value.
 struct ValueFacts {

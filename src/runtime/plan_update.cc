@@ -6,6 +6,7 @@
 #include "runtime/constant_propagation.h"
 #include "runtime/node_facts.h"
 #include "runtime/node_request.h"
+#include "tensor/numeric.h"
 
 namespace smelt {
 namespace {

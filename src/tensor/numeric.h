@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
 #include "smelt/tensor.h"
@@ -40,6 +41,9 @@ void from_ints(const int64_t* in, Tensor& t);
 void dequantize(const Tensor& t, float* out);
 /// Quantizes real values by t.quant() with saturation and the given tie rule (half to even, or half away from zero).
 void quantize(const float* in, Tensor& t, bool half_away = false);
+
+/// True if tensors of one type and shape are the same storage, or have the same bytes, which are no more than `most`.
+bool same_contents(const Tensor& a, const Tensor& b, size_t most = 4096);
 
 /// Smallest and largest value of an integer type (uint64's largest is clipped to INT64_MAX).
 int64_t int_min(DType dtype);

@@ -37,7 +37,7 @@ struct ResizeAttrs : Attrs {
                           "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn", "corners_half_pixel");
   friend SMELT_ENUM_NAMES(Nearest, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "floor_or_ceil");
   friend SMELT_ENUM_NAMES(Keep, "stretch", "not_larger", "not_smaller");
-  SMELT_FIELDS(mode, coord, nearest, keep, cubic_a, extrapolation, antialias, exclude_outside, axes, tflite)
+  SMELT_FIELDS(mode, coord, nearest, keep, cubic_a, extrapolation, antialias, exclude_outside, axes, tflite, rounding)
 };
 
 struct GridSampleAttrs : Attrs {
