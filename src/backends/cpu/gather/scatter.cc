@@ -1,5 +1,6 @@
 // Slices of updates written to, or added at, the positions that tuples of dynamic indices name; elements of updates
 // likewise, along one dimension.
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -54,14 +55,46 @@ CombineRun combining_run(Reduce how, DType t) {
                                : nullptr;
 }
 
+/// Combines n elements of float32 with those of y, of which element i lies in row indices[i] of `extent` rows of
+/// `inner` elements. Gives the number of those before the first index that is none of -extent to extent - 1.
+using CombineElements = int64_t (*)(const Indices& indices, int64_t at, int64_t n, int64_t extent, int64_t inner,
+                                    const float* updates, float* y);
+
+template <Reduce kHow>
+int64_t combine_elements_f32(const Indices& indices, int64_t at, int64_t n, int64_t extent, int64_t inner,
+                             const float* updates, float* y) {
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t row = indices[at + i];
+    row += row < 0 ? extent : 0;
+    if (static_cast<uint64_t>(row) >= static_cast<uint64_t>(extent)) return i;
+    float& to = y[row * inner + i];
+    to = combined(kHow, to, updates[i]);
+  }
+  return n;
+}
+
+/// nullptr: elements that are combined as runs of one.
+CombineElements combining_elements(Reduce how, DType t) {
+  if (t != DType::kF32) return nullptr;
+  return how == Reduce::kNone  ? combine_elements_f32<Reduce::kNone>
+         : how == Reduce::kAdd ? combine_elements_f32<Reduce::kAdd>
+         : how == Reduce::kMul ? combine_elements_f32<Reduce::kMul>
+         : how == Reduce::kMin ? combine_elements_f32<Reduce::kMin>
+         : how == Reduce::kMax ? combine_elements_f32<Reduce::kMax>
+                               : nullptr;
+}
+
 /// Combines runs of updates with those of y.
 struct Combine {
   [[gnu::cold]] Combine(DType t, Reduce how, Isa isa)
       : unit(whole_bytes(t)),
         run(combining_run(how, t)),
+        elements(combining_elements(how, t)),
         add_f32(how == Reduce::kAdd && t == DType::kF32 ? vector_ops(isa).add : nullptr) {}
   void operator()(std::byte* y, const std::byte* updates, int64_t n) const {
-    if (add_f32)
+    if (add_f32 && n == 1)
+      *reinterpret_cast<float*>(y) += *reinterpret_cast<const float*>(updates);
+    else if (add_f32)
       add_f32(reinterpret_cast<const float*>(updates), n, reinterpret_cast<float*>(y));
     else
       run(y, updates, n);
@@ -69,6 +102,7 @@ struct Combine {
 
   int64_t unit;    ///< bytes of an element
   CombineRun run;  ///< null: elements that can't be combined so
+  CombineElements elements;
   void (*add_f32)(const float*, int64_t, float*);
 };
 
@@ -135,7 +169,14 @@ class ScatterElements final : public Kernel {
  private:
   /// A row of indices from indices[at] on.
   Status scatter_row(const Indices& indices, int64_t at, const std::byte* updates, std::byte* y) const {
-    for (int64_t first = 0, end; first < x_.inner; first = end) {
+    int64_t first = 0, end = 0;
+    // Where the first indices are equal, the row probably is a run.
+    constexpr int64_t kFirst = 8;
+    for (end = 1; end < std::min(x_.inner, kFirst) && indices[at + end] == indices[at];) ++end;
+    if (combine_.elements && end < kFirst)
+      first = combine_.elements(indices, at, x_.inner, x_.extent, x_.inner, reinterpret_cast<const float*>(updates),
+                                reinterpret_cast<float*>(y));
+    for (; first < x_.inner; first = end) {
       int64_t i = indices[at + first];
       for (end = first + 1; end < x_.inner && indices[at + end] == i;) ++end;
       if (i < 0 || i >= x_.extent) {

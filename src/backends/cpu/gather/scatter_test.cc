@@ -65,6 +65,13 @@ TEST(Scatter, ProductsAndExtremes) {
              {random_tensor(DType::kF32, {9, 8}, -2, 2, 1), random_tensor(DType::kI64, {20, 8}, 0, 8, 2),
               random_tensor(DType::kF32, {20, 8}, -2, 2, 3)}};
     check_on_cpu(c, "scatter_elements");
+    // Rows whose first indices are equal, and indices from the end.
+    Tensor indices = random_tensor(DType::kI64, {20, 24}, -9, 8, 2);
+    for (int64_t k = 0; k < 20 * 24; ++k)
+      if (k % 48 < 20) indices.data<int64_t>()[k] = k / 48 - 4;
+    c.inputs = {random_tensor(DType::kF32, {9, 24}, -2, 2, 1), indices, random_tensor(DType::kF32, {20, 24}, -2, 2, 3)};
+    c.inputs[2].data<float>()[30] = std::numeric_limits<float>::quiet_NaN();
+    check_on_cpu(c, "scatter_elements");
     a.include_self = false;
     c.attrs = make_attrs<ScatterAttrs>(a);
     check_on_cpu(c, "");
