@@ -211,6 +211,13 @@ const ConvRow kDepthwise[] = {
     {1, 64, 9, 13, 64, 11, 11, 1, 1, 5, 64, ActKind::kNone, false},
     {1, 32, 9, 6, 32, 7, 7, 1, 1, 3, 32},
     {1, 16, 12, 9, 16, 7, 7, 1, 1, 0, 16},
+    {1, 35, 6, 20, 35, 3, 13, 1, 1, 6, 35, ActKind::kRelu},
+    {1, 17, 9, 9, 17, 31, 31, 1, 1, 15, 17},
+    {2, 32, 3, 40, 32, 1, 14, 1, 1, 0, 32},
+    // Dilated windows, of which every second pixel is a neighbour.
+    {1, 37, 9, 21, 37, 5, 5, 1, 2, 4, 37},
+    {1, 16, 9, 33, 16, 7, 7, 1, 4, 12, 16},
+    {1, 20, 9, 9, 20, 3, 3, 1, 4, 4, 20},
     // Windows larger than the image; pixels of dilated ones by phases.
     {1, 35, 14, 13, 35, 31, 31, 1, 1, 15, 35, ActKind::kRelu},
     {2, 16, 6, 30, 16, 1, 21, 2, 1, 10, 16},

@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
 
+#include "backends/cpu/conv/depthwise_pixels-inl.h"
 #include "backends/cpu/conv/depthwise_shape.h"
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/row_stage.h"
@@ -18,203 +19,9 @@
 #include "base/checked.h"
 #include "ops/conv/conv_shape.h"
 
-#ifndef SMELT_CPU_DEPTHWISE_F32
-#define SMELT_CPU_DEPTHWISE_F32
-namespace smelt {
-/// Filters as [taps][channels] behind one row of bias; rows are `stride` floats apart.
-struct DepthwiseFilter {
-  const float* bias;
-  const float* taps;
-  int64_t stride;
-  float lo, hi;
-};
-}  // namespace smelt
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-using D = hn::ScalableTag<float>;
-using Whole = WholeVector<D>;
-
-/// What of a row of windows lies inside the image: lines [ky0, ky1) of each, columns [x0, x1) from the first one's
-/// first. Lines from `wrap` on lie `back` floats before where they would follow.
-struct Inside {
-  int64_t ky0, ky1, x0, x1, wrap, back;
-};
-
-/// PX neighbouring output pixels of one vector of channels. x: the first pixel's first tap.
-template <int PX, int KW, int STRIDE, class Part>
-HWY_INLINE void pixels(Part part, const float* x, int64_t line, int64_t pixel, const DepthwiseFilter& f, int64_t c,
-                       const Inside& inside, float* y) {
-  const auto d = part.d;
-  using V = hn::Vec<decltype(part.d)>;
-  V acc[PX];
-#pragma GCC unroll 7
-  for (int p = 0; p < PX; ++p) acc[p] = hn::LoadU(d, f.bias + c);
-  constexpr int kColumns = (PX - 1) * STRIDE + KW;
-  const float* row = x + c + inside.ky0 * line;
-  const float* taps = f.taps + c + inside.ky0 * KW * f.stride;
-  for (int64_t ky = inside.ky0; ky < inside.ky1; ++ky, row += line, taps += KW * f.stride) {
-    if (ky == inside.wrap) row -= inside.back;
-    V wv[KW];
-#pragma GCC unroll 11
-    for (int k = 0; k < KW; ++k) wv[k] = hn::LoadU(d, taps + k * f.stride);
-#pragma GCC unroll 17
-    for (int column = 0; column < kColumns; ++column) {
-      if (column < inside.x0 || column >= inside.x1) continue;
-      const V v = part.load(row + column * pixel);
-#pragma GCC unroll 7
-      for (int p = 0; p < PX; ++p) {
-        const int k = column - p * STRIDE;
-        if (k >= 0 && k < KW) acc[p] = hn::MulAdd(v, wv[k], acc[p]);
-      }
-    }
-  }
-  y += c;
-#pragma GCC unroll 7
-  for (int p = 0; p < PX; ++p) part.store(hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[p])), y + p * pixel);
-}
-
-/// True where registers hold more than the neighbours that all levels make at once.
-constexpr bool kManyRegisters = HWY_MAX_BYTES >= 64 || HWY_ARCH_X86 == 0;
-/// The least neighbours in each of two rows of output pixels that are made at once.
-constexpr int kPairPixels = 4;
-
-/// As pixels() for PX neighbours in each of two rows of output pixels, whose windows of K lines lie inside the image.
-/// y_line: from the one to the other.
-template <int PX, int K, int STRIDE, class Part>
-HWY_INLINE void pixels_of_two_rows(Part part, const float* x, int64_t line, int64_t pixel, const DepthwiseFilter& f,
-                                   int64_t c, const Inside& inside, float* y, int64_t y_line) {
-  const auto d = part.d;
-  using V = hn::Vec<decltype(part.d)>;
-  const int64_t x0 = inside.x0, x1 = inside.x1;
-  V acc[2][PX];
-#pragma GCC unroll 7
-  for (int p = 0; p < PX; ++p) acc[0][p] = acc[1][p] = hn::LoadU(d, f.bias + c);
-  constexpr int kColumns = (PX - 1) * STRIDE + K, kLines = STRIDE + K;
-  const float* row = x + c;
-  const float* taps = f.taps + c;
-#pragma GCC unroll 7
-  for (int i = 0; i < kLines; ++i, row += line) {
-    if (i == inside.wrap) row -= inside.back;
-    const bool seen[2] = {i < K, i >= STRIDE};
-    V wv[2][K];
-#pragma GCC unroll 2
-    for (int r = 0; r < 2; ++r)
-#pragma GCC unroll 5
-      for (int k = 0; k < K; ++k)
-        if (seen[r]) wv[r][k] = hn::LoadU(d, taps + ((i - r * STRIDE) * K + k) * f.stride);
-#pragma GCC unroll 17
-    for (int column = 0; column < kColumns; ++column) {
-      if (column < x0 || column >= x1) continue;
-      const V v = part.load(row + column * pixel);
-#pragma GCC unroll 2
-      for (int r = 0; r < 2; ++r)
-#pragma GCC unroll 7
-        for (int p = 0; p < PX; ++p) {
-          const int k = column - p * STRIDE;
-          if (seen[r] && k >= 0 && k < K) acc[r][p] = hn::MulAdd(v, wv[r][k], acc[r][p]);
-        }
-    }
-  }
-  y += c;
-#pragma GCC unroll 2
-  for (int r = 0; r < 2; ++r, y += y_line)
-#pragma GCC unroll 7
-    for (int p = 0; p < PX; ++p)
-      part.store(hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[r][p])), y + p * pixel);
-}
-
-/// Computes at most `count` pixels, of channels [c0, c1).
-template <int PX, int KW, int STRIDE, class Part>
-void pixels_of_channels(Part part, int64_t count, const float* x, int64_t line, int64_t pixel, const DepthwiseFilter& f,
-                        int64_t c0, int64_t c1, const Inside& inside, float* y) {
-  if constexpr (PX > 1)
-    if (count < PX) return pixels_of_channels<PX - 1, KW, STRIDE>(part, count, x, line, pixel, f, c0, c1, inside, y);
-  for (int64_t c = c0; c < c1; c += static_cast<int64_t>(hn::Lanes(part.d)))
-    pixels<PX, KW, STRIDE>(part, x, line, pixel, f, c, inside, y);
-}
-
-#if HWY_MAX_BYTES >= 64
-constexpr int kMostPixels = 6;
-#else
-constexpr int kMostPixels = 4;
-#endif
-
-/// Neighbouring output pixels of windows of KW columns, stride 1: as many as keep the multipliers busy.
-constexpr int kLargePixels = 7;
-
-/// Computes kLargePixels pixels of channels [c0, c1).
-template <int KW>
-void large_pixels_of_channels(const float* x, int64_t line, int64_t pixel, const DepthwiseFilter& f, int64_t c0,
-                              int64_t c1, const Inside& inside, float* y) {
-  for (int64_t c = c0; c < c1; c += static_cast<int64_t>(hn::Lanes(D())))
-    pixels<kLargePixels, KW, 1>(Whole{}, x, line, pixel, f, c, inside, y);
-}
-
-/// large_pixels_of_channels() of a window's width, as far as registers hold a row of its filter; else nullptr.
-auto large_windows(int64_t width) {
-  using Rows = decltype(&large_pixels_of_channels<7>);
-  if (width == 7) return Rows{large_pixels_of_channels<7>};
-  if constexpr (kManyRegisters) {
-    if (width == 9) return Rows{large_pixels_of_channels<9>};
-    if (width == 11) return Rows{large_pixels_of_channels<11>};
-  }
-  return Rows{};
-}
-
-/// Windows of any width, stride and dilation: taps of one output pixel are `tap` columns apart, first taps of
-/// neighbouring ones `step` columns.
-struct Windows {
-  int64_t line, pixel, width, tap, step;
-};
-
-/// As pixels(). kWhole: all columns of the windows lie inside the image.
-template <int PX, bool kWhole, class Part>
-HWY_INLINE void wide_pixels(Part part, const float* x, const Windows& g, const DepthwiseFilter& f, int64_t c,
-                            const Inside& inside, float* y) {
-  const auto d = part.d;
-  using V = hn::Vec<decltype(part.d)>;
-  V acc[PX];
-#pragma GCC unroll 7
-  for (int p = 0; p < PX; ++p) acc[p] = hn::LoadU(d, f.bias + c);
-  for (int64_t ky = inside.ky0; ky < inside.ky1; ++ky) {
-    const float* row = x + c + ky * g.line - (ky >= inside.wrap ? inside.back : 0);
-    const float* taps = f.taps + c + ky * g.width * f.stride;
-    for (int64_t k = 0; k < g.width; ++k, taps += f.stride) {
-      const V w = hn::LoadU(d, taps);
-      const int64_t first = k * g.tap;
-#pragma GCC unroll 7
-      for (int p = 0; p < PX; ++p) {
-        const int64_t column = first + p * g.step;
-        if (kWhole || (column >= inside.x0 && column < inside.x1))
-          acc[p] = hn::MulAdd(part.load(row + column * g.pixel), w, acc[p]);
-      }
-    }
-  }
-  y += c;
-#pragma GCC unroll 7
-  for (int p = 0; p < PX; ++p)
-    part.store(hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[p])), y + p * g.pixel);
-}
-
-/// As pixels_of_channels().
-template <int PX, class Part>
-void wide_pixels_of_channels(Part part, int64_t count, const float* x, const Windows& g, const DepthwiseFilter& f,
-                             int64_t c0, int64_t c1, const Inside& inside, float* y) {
-  if constexpr (PX > 1)
-    if (count < PX) return wide_pixels_of_channels<PX - 1>(part, count, x, g, f, c0, c1, inside, y);
-  constexpr bool kFewChannels = !std::is_same_v<Part, Whole>;  // one vector: not worth code of its own
-  const bool whole = !kFewChannels && inside.x0 <= 0 && (PX - 1) * g.step + (g.width - 1) * g.tap < inside.x1;
-  for (int64_t c = c0; c < c1; c += static_cast<int64_t>(hn::Lanes(part.d))) {
-    if (whole)
-      wide_pixels<PX, !kFewChannels>(part, x, g, f, c, inside, y);
-    else
-      wide_pixels<PX, false>(part, x, g, f, c, inside, y);
-  }
-}
 
 /// Taps of a window, `dilation` apart, that lie in front of `distance`.
 HWY_INLINE int64_t taps_before(int64_t distance, int64_t dilation) {
@@ -254,40 +61,79 @@ struct Window {
   }
 };
 
-/// Channels [c0, c1) of one row of output pixels, as many as the part's lanes at a time.
+/// Every `step`-th pixel of a row, from output pixel `first` on: of windows of stride 1 and a dilation of `step` they
+/// are what neighbours are of windows of dilation 1.
+struct EachPixel {
+  int64_t first, step, count;
+  /// As Window::at() for pixel i of these, with columns `step` apart.
+  const float* at(const ConvShape& g, Window& window, int64_t i) const {
+    const float* const from = window.at(g, first + i * step);
+    window.inside.x0 = taps_before(window.inside.x0, step);
+    window.inside.x1 = taps_before(window.inside.x1, step);
+    return from;
+  }
+};
+
+/// kLargePixels pixels at a time: calls make(first tap, pixel) for each.
+template <class F>
+HWY_INLINE void each_large(const ConvShape& g, const EachPixel& each, Window& window, F&& make) {
+  for (int64_t n = 0; n < each.count; n += kLargePixels) {
+    const int64_t i = std::min(n, each.count - kLargePixels);  // the last ones may be made twice
+    make(each.at(g, window, i), each.first + i * each.step);
+  }
+}
+
+/// Channels [c0, c1) of some pixels of one row, as many as the part's lanes at a time.
 template <class Part>
-void channels(Part part, const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t oy, int64_t c0,
-              int64_t c1, float* y_row) {
-  const int64_t pixel = g.all_in(), line = g.in[2] * pixel * g.dilation[1], s = g.stride[2], kw = g.kernel[2];
-  const int64_t tiles = (g.out[2] + kMostPixels - 1) / kMostPixels, most = (g.out[2] + tiles - 1) / tiles;
-  Window window(g, x, oy);
-  if constexpr (std::is_same_v<Part, Whole>)
-    if (g.dilation[2] == 1 && (kw == 3 || kw == 5) && s <= 2) {
+HWY_INLINE void channels_of_pixels(Part part, const ConvShape& g, const EachPixel& each, Window& window,
+                                   const DepthwiseFilter& f, int64_t c0, int64_t c1, float* y_row) {
+  const int64_t all = g.all_in(), pixel = all * each.step, line = g.in[2] * all * g.dilation[1];
+  const int64_t s = g.stride[2], kw = g.kernel[2], tap = g.dilation[2] / each.step;
+  const int64_t tiles = (each.count + kMostPixels - 1) / kMostPixels, most = (each.count + tiles - 1) / tiles;
+  const Inside& inside = window.inside;
+  if constexpr (std::is_same_v<Part, Whole>) {
+    if (tap == 1 && (kw == 3 || kw == 5) && s <= 2) {
       const auto row =
           kw == 3  ? s == 1 ? pixels_of_channels<kMostPixels, 3, 1, Part> : pixels_of_channels<kMostPixels, 3, 2, Part>
            : s == 1 ? pixels_of_channels<kMostPixels, 5, 1, Part>
                    : pixels_of_channels<kMostPixels, 5, 2, Part>;
-      for (int64_t ox = 0; ox < g.out[2]; ox += most) {
-        const float* const from = window.at(g, ox);
-        row(part, std::min(most, g.out[2] - ox), from, line, pixel, f, c0, c1, window.inside, y_row + ox * pixel);
+      for (int64_t i = 0; i < each.count; i += most) {
+        const float* const from = each.at(g, window, i);
+        row(part, std::min(most, each.count - i), from, line, pixel, f, c0, c1, inside,
+            y_row + (each.first + i * each.step) * all);
       }
       return;
     }
-  if constexpr (std::is_same_v<Part, Whole>)
-    if (const auto large = large_windows(kw); large && g.dilation[2] == 1 && s == 1 && g.out[2] >= kLargePixels) {
-      for (int64_t i = 0; i < g.out[2]; i += kLargePixels) {
-        const int64_t ox = std::min(i, g.out[2] - kLargePixels);  // the last ones may be made twice
-        const float* const from = window.at(g, ox);
-        large(from, line, pixel, f, c0, c1, window.inside, y_row + ox * pixel);
-      }
-      return;
+    if (tap == 1 && s == 1 && each.count >= kLargePixels) {
+      if (const auto large = large_windows(kw))
+        return each_large(g, each, window, [&](const float* from, int64_t ox) {
+          large(from, line, pixel, f, c0, c1, inside, y_row + ox * all);
+        });
+      if constexpr (kManyRegisters)
+        if (kw >= kWideWindow)
+          return each_large(g, each, window, [&](const float* from, int64_t ox) {
+            wide_windows_of_channels(from, line, pixel, kw, f, c0, c1, inside, y_row + ox * all);
+          });
     }
-  const Windows windows{line, pixel, kw, g.dilation[2], s};
-  for (int64_t ox = 0; ox < g.out[2]; ox += most) {
-    const float* const from = window.at(g, ox);
-    wide_pixels_of_channels<kMostPixels>(part, std::min(most, g.out[2] - ox), from, windows, f, c0, c1, window.inside,
-                                         y_row + ox * pixel);
   }
+  const Windows windows{line, pixel, kw, tap, s};
+  for (int64_t i = 0; i < each.count; i += most) {
+    const float* const from = each.at(g, window, i);
+    wide_pixels_of_channels<kMostPixels>(part, std::min(most, each.count - i), from, windows, f, c0, c1, inside,
+                                         y_row + (each.first + i * each.step) * all);
+  }
+}
+
+/// channels_of_pixels() of one row of output pixels.
+template <class Part>
+void channels(Part part, const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t oy, int64_t c0,
+              int64_t c1, float* y_row) {
+  Window window(g, x, oy);
+  int64_t step = 1;
+  if constexpr (std::is_same_v<Part, Whole> && kManyRegisters)
+    if (g.stride[2] == 1 && kPairPixels * g.dilation[2] <= g.out[2]) step = g.dilation[2];
+  for (int64_t first = 0; first < step; ++first)
+    channels_of_pixels(part, g, {first, step, (g.out[2] - first + step - 1) / step}, window, f, c0, c1, y_row);
 }
 
 /// As channels(), of two rows as rows_at_once() says, PX neighbours at a time.
