@@ -10,6 +10,8 @@
 #define HWY_TARGET_INCLUDE "backends/cpu/core/vector_ops.cc"
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
+// Behind it.
+#include <hwy/contrib/math/math-inl.h>
 
 #include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/prefetch.h"
@@ -215,9 +217,16 @@ double reduce_sum_squares(const float* x, int64_t n) {
   return sum_of(x, n, [](auto, auto v) HWY_ATTR { return hn::Mul(v, v); });
 }
 
-/// y = softmax(beta * (x + added)) of rows that fit kVectors registers each; rows of y lie s.step apart too.
+/// The logarithm of sums of exponentials, of which the largest is 1.
+template <class Tag>
+HWY_NOINLINE hn::Vec<Tag> log_of_sums(Tag d, hn::Vec<Tag> sums) {
+  return hn::IfThenElse(hn::IsNaN(sums), sums, hn::Log(d, sums));
+}
+
+/// y = softmax(beta * (x + added)), or its logarithm, of rows that fit kVectors registers each; rows of y lie s.step
+/// apart too.
 template <int kVectors>
-void softmax_registers(const ScoreRows& s, const float* x, float beta, float* y) {
+void softmax_registers(const ScoreRows& s, const float* x, float beta, bool logarithm, float* y) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   constexpr int kLast = kVectors - 1;
@@ -245,23 +254,31 @@ void softmax_registers(const ScoreRows& s, const float* x, float beta, float* y)
     V sum = hn::Zero(d);
 #pragma GCC unroll 4
     for (int i = 0; i < kVectors; ++i) {
-      v[i] = exp_nonpositive(d, hn::Mul(hn::Sub(v[i], best), hn::Set(d, beta)));
-      sum = hn::Add(sum, i == kLast ? last.rest_as(v[i], hn::Zero(d)) : v[i]);
+      v[i] = hn::Mul(hn::Sub(v[i], best), hn::Set(d, beta));
+      const V e = exp_nonpositive(d, v[i]);
+      sum = hn::Add(sum, i == kLast ? last.rest_as(e, hn::Zero(d)) : e);
+      if (!logarithm) v[i] = e;
     }
-    const V inverse = hn::Div(hn::Set(d, 1.0f), hn::SumOfLanes(d, sum));
+    sum = hn::SumOfLanes(d, sum);
+    const V term = logarithm ? log_of_sums(d, sum) : hn::Div(hn::Set(d, 1.0f), sum);
 #pragma GCC unroll 4
-    for (int i = 0; i < kLast; ++i) hn::StoreU(hn::Mul(v[i], inverse), d, y + i * lanes);
-    last.store(hn::Mul(v[kLast], inverse), y + kLast * lanes);
+    for (int i = 0; i < kVectors; ++i) {
+      v[i] = logarithm ? hn::Sub(v[i], term) : hn::Mul(v[i], term);
+      if (i < kLast)
+        hn::StoreU(v[i], d, y + i * lanes);
+      else
+        last.store(v[i], y + i * lanes);
+    }
   }
 }
 
 /// True if rows were short enough for softmax_registers().
-bool softmax_short(const ScoreRows& s, const float* x, float beta, float* y) {
+bool softmax_short(const ScoreRows& s, const float* x, float beta, bool logarithm, float* y) {
   constexpr int64_t kLanes = HWY_MAX_BYTES / 4;
-  constexpr void (*kByVectors[])(const ScoreRows&, const float*, float, float*) = {
+  constexpr void (*kByVectors[])(const ScoreRows&, const float*, float, bool, float*) = {
       softmax_registers<1>, softmax_registers<2>, softmax_registers<3>, softmax_registers<4>};
   if (!kMaskedLoads || s.n > kLanes * static_cast<int64_t>(std::size(kByVectors))) return false;
-  kByVectors[(s.n - 1) / kLanes](s, x, beta, y);
+  kByVectors[(s.n - 1) / kLanes](s, x, beta, logarithm, y);
   return true;
 }
 
@@ -285,7 +302,7 @@ void softmax_long(const float* x, int64_t n, float beta, bool logarithm, float* 
 }
 
 void softmax(const float* x, int64_t rows, int64_t n, float beta, bool logarithm, float* y) {
-  if (!logarithm && softmax_short({n, rows, n}, x, beta, y)) return;
+  if (softmax_short({n, rows, n}, x, beta, logarithm, y)) return;
   for (int64_t r = 0; r < rows; ++r) softmax_long(x + r * n, n, beta, logarithm, y + r * n);
 }
 
@@ -316,7 +333,7 @@ float exponentials_long(float* x, int64_t n) {
 }
 
 void exponentials(const ScoreRows& s, float* x, float* factors) {
-  if (softmax_short(s, x, 1, x)) {
+  if (softmax_short(s, x, 1, false, x)) {
     std::fill_n(factors, s.rows, 1.0f);
     return;
   }
@@ -331,19 +348,23 @@ void exponentials(const ScoreRows& s, float* x, float* factors) {
   }
 }
 
-void softmax_strided(const float* x, int64_t count, int64_t stride, int64_t n, float beta, float* y) {
+void softmax_strided(const float* x, int64_t count, int64_t stride, int64_t n, float beta, bool logarithm, float* y) {
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
     const auto d = part.d;
     auto best = part.load(x + i);
     for (int64_t t = 1; t < count; ++t) best = hn::Max(best, part.load(x + t * stride + i));
     auto sum = hn::Zero(d);
     for (int64_t t = 0; t < count; ++t) {
-      const auto e = exp_nonpositive(d, hn::Mul(hn::Sub(part.load(x + t * stride + i), best), hn::Set(d, beta)));
+      const auto shifted = hn::Mul(hn::Sub(part.load(x + t * stride + i), best), hn::Set(d, beta));
+      const auto e = exp_nonpositive(d, shifted);
       sum = hn::Add(sum, e);
-      part.store(e, y + t * stride + i);
+      part.store(logarithm ? shifted : e, y + t * stride + i);
     }
-    const auto inverse = hn::Div(hn::Set(d, 1.0f), sum);
-    for (int64_t t = 0; t < count; ++t) part.store(hn::Mul(part.load(y + t * stride + i), inverse), y + t * stride + i);
+    const auto term = logarithm ? log_of_sums(d, sum) : hn::Div(hn::Set(d, 1.0f), sum);
+    for (int64_t t = 0; t < count; ++t) {
+      const auto v = part.load(y + t * stride + i);
+      part.store(logarithm ? hn::Sub(v, term) : hn::Mul(v, term), y + t * stride + i);
+    }
   });
 }
 

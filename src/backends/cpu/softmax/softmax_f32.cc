@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "backends/cpu/core/kernel.h"
-#include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "ops/common/index.h"
 #include "ops/softmax/softmax.h"
@@ -40,48 +39,26 @@ class SoftmaxStridedF32 final : public Kernel {
       : outer_(outer),
         count_(count),
         inner_(inner),
-        threads_(std::max(spec.threads, 1)),
         beta_(static_cast<float>(spec.attrs<SoftmaxAttrs>().beta)),
         logarithm_(spec.attrs<SoftmaxAttrs>().kind == SoftmaxAttrs::Kind::kLogSoftmax),
         ops_(vector_ops(spec.isa)) {}
-  size_t scratch_bytes() const override {
-    return logarithm_ ? static_cast<size_t>(threads_ * kColumns * count_) * sizeof(float) : 0;
-  }
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
-    if (logarithm_) return logarithms(ctx, x, y);
     const int64_t chunks = (inner_ + kChunk - 1) / kChunk;
     ctx.threads().parallel_for(outer_ * chunks, std::max<int64_t>(1, 4 / count_), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t first = i % chunks * kChunk, at = i / chunks * count_ * inner_ + first;
-        ops_.softmax_strided(x + at, count_, inner_, std::min(kChunk, inner_ - first), beta_, y + at);
+        ops_.softmax_strided(x + at, count_, inner_, std::min(kChunk, inner_ - first), beta_, logarithm_, y + at);
       }
     });
     return Ok();
   }
 
  private:
-  static constexpr int64_t kChunk = 512, kColumns = 32;
-  /// Some columns at a time are copied to rows and back.
-  Status logarithms(KernelContext& ctx, const float* x, float* y) const {
-    auto* scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
-    if (!scratch) return LimitReached("no memory for rows of a softmax");
-    const int64_t blocks = ceil_div(inner_, kColumns);
-    in_slots(ctx.threads(), threads_, outer_ * blocks, [&](int64_t u, int64_t slot) {
-      float* const rows = scratch + slot * kColumns * count_;
-      const int64_t first = u % blocks * kColumns, n = std::min(kColumns, inner_ - first);
-      const int64_t at = u / blocks * count_ * inner_ + first;
-      for (int64_t t = 0; t < count_; ++t)
-        for (int64_t i = 0; i < n; ++i) rows[i * count_ + t] = x[at + t * inner_ + i];
-      ops_.softmax(rows, n, count_, beta_, true, rows);
-      for (int64_t t = 0; t < count_; ++t)
-        for (int64_t i = 0; i < n; ++i) y[at + t * inner_ + i] = rows[i * count_ + t];
-    });
-    return Ok();
-  }
+  static constexpr int64_t kChunk = 512;
 
-  int64_t outer_, count_, inner_, threads_;
+  int64_t outer_, count_, inner_;
   float beta_;
   bool logarithm_;
   const VectorOps& ops_;

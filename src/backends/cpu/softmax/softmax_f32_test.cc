@@ -7,7 +7,7 @@ namespace {
 using namespace smelt::test;
 
 TEST(SoftmaxF32, Contiguous) {
-  for (const Shape& shape : {Shape{3, 5, 37}, Shape{1000}, Shape{4, 1}, Shape{7, 16}})
+  for (const Shape& shape : {Shape{3, 5, 37}, Shape{1000}, Shape{4, 1}, Shape{7, 16}, Shape{9, 7}, Shape{3, 60}})
     for (auto kind : {SoftmaxAttrs::Kind::kSoftmax, SoftmaxAttrs::Kind::kLogSoftmax}) {
       auto attrs = std::make_shared<SoftmaxAttrs>();
       attrs->kind = kind;
@@ -18,7 +18,8 @@ TEST(SoftmaxF32, Contiguous) {
 }
 
 TEST(SoftmaxF32, Strided) {
-  const std::pair<Shape, int64_t> rows[] = {{{2, 3, 33}, 1}, {{7, 5}, 0}, {{1, 21, 16, 40}, 1}, {{2, 4, 1, 9}, -2}};
+  const std::pair<Shape, int64_t> rows[] = {
+      {{2, 3, 33}, 1}, {{7, 5}, 0}, {{1, 21, 16, 40}, 1}, {{2, 4, 1, 9}, -2}, {{300, 3}, 0}};
   for (const auto& [shape, axis] : rows)
     for (auto kind : {SoftmaxAttrs::Kind::kSoftmax, SoftmaxAttrs::Kind::kLogSoftmax}) {
       auto attrs = std::make_shared<SoftmaxAttrs>();
