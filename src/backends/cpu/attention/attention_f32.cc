@@ -123,6 +123,7 @@ class AttentionF32 final : public Kernel {
         }
         gemm_.run(n, length, depth_words_, queries, query_step, keys, 0, gemm_.panels(length), scores, score_row_,
                   nullptr, all.lo, all.hi);
+        for (int64_t r = 0; attrs_.softcap > 0 && r < n; ++r) cap(scores + r * score_row_, length);
         const bool all_keys = sees_all_keys(span);
         if (all_keys)
           weigh_rows(ctx, b, h, i, n, length, scores, factors);
@@ -149,6 +150,7 @@ class AttentionF32 final : public Kernel {
     float* const factors = scores + score_workspace_;
     const bool all_keys = sees_all_keys(span);
     for (int64_t i = 0; i < share; ++i) {
+      if (attrs_.softcap > 0) cap(scores + i * score_row_, span.valid);
       if (all_keys)
         weigh_rows(ctx, b, h * share + i, 0, 1, span.valid, scores + i * score_row_, factors + i);
       else
@@ -162,7 +164,7 @@ class AttentionF32 final : public Kernel {
   }
   /// True if only a mask of all keys hides valid keys from queries.
   bool sees_all_keys(const KeySpan& span) const {
-    return !attrs_.causal && attrs_.window < 0 && attrs_.window_right < 0 && attrs_.softcap <= 0 &&
+    return !attrs_.causal && attrs_.window < 0 && attrs_.window_right < 0 &&
            (!has_mask_ || (span.valid == g_.keys && mask_.keys == g_.keys));
   }
   /// Mask and softmax of the scores of n queries from i on, which see all `keys`; `factors`: what the result of each
@@ -190,12 +192,9 @@ class AttentionF32 final : public Kernel {
     }
     return true;
   }
-  /// Softcap, mask and softmax of the scores of query i.
+  void cap(float* scores, int64_t keys) const { rows_.softcap(scores, keys, static_cast<float>(attrs_.softcap)); }
+  /// Mask and softmax of the scores of query i.
   void weigh(KernelContext& ctx, int64_t b, int64_t h, int64_t i, const KeySpan& span, float* scores) const {
-    if (attrs_.softcap > 0) {
-      const auto cap = static_cast<float>(attrs_.softcap);
-      for (int64_t j = 0; j < span.valid; ++j) scores[j] = cap * std::tanh(scores[j] / cap);
-    }
     VisibleKeys seen = visible_keys(attrs_, span.offset + i, span.valid);
     if (has_mask_) {
       seen.end = std::max(seen.begin, std::min(seen.end, mask_.keys));

@@ -57,6 +57,16 @@ TEST(AttentionF32, LayoutsMasksAndWindows) {
   for (const Row& r : kRows) check_on_cpu(attention(r), "attention_f32");
 }
 
+TEST(AttentionF32, BoundedScoresOfAllKeys) {
+  for (const int64_t rows : {1, 9}) {
+    OpCase c = attention({1, 4, 2, rows, 50, 8, 8, true, false, false, {1, 1, 1, 50}});
+    auto a = static_cast<const AttentionAttrs&>(*c.attrs);
+    a.softcap = 1.5;
+    c.attrs = make_attrs<AttentionAttrs>(a);
+    check_on_cpu(c, "attention_f32");
+  }
+}
+
 // Scores and probabilities are rounded by 2^-8, values are at most 2.
 TEST(AttentionBf16, LayoutsMasksAndWindows) {
   if (!machine_has(Isa::kBf16)) GTEST_SKIP() << "this machine has no AVX-512 BF16";

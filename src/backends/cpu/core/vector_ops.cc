@@ -136,6 +136,14 @@ void add(const float* x, int64_t n, float* y) {
               [&](auto part, int64_t i) HWY_ATTR { part.store(hn::Add(part.load(y + i), part.load(x + i)), y + i); });
 }
 
+void softcap(float* x, int64_t n, float cap) {
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    const auto d = part.d;
+    const auto bound = hn::Set(d, cap);
+    part.store(hn::Mul(tanh_f32(d, hn::Div(part.load(x + i), bound)), bound), x + i);
+  });
+}
+
 void scale_clamp(float* x, int64_t n, float scale, float lo, float hi) {
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
     const auto d = part.d;
@@ -456,9 +464,9 @@ void layer_norm(const float* x, int64_t n, double epsilon, bool rms, const float
 }
 
 VectorOps make_vector_ops() {
-  return {max_taps,           sum_taps, max_taps_i8,  sum_taps_i8,       max_strided,
-          sum_strided,        add,      scale_clamp,  reduce_max_or_nan, reduce_sum,
-          reduce_sum_squares, softmax,  exponentials, softmax_strided,   layer_norm};
+  return {max_taps, sum_taps,     max_taps_i8,     sum_taps_i8,       max_strided, sum_strided,
+          add,      softcap,      scale_clamp,     reduce_max_or_nan, reduce_sum,  reduce_sum_squares,
+          softmax,  exponentials, softmax_strided, layer_norm};
 }
 
 }  // namespace smelt::HWY_NAMESPACE

@@ -24,6 +24,7 @@ struct VectorOps {
   void (*max_strided)(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y);
   void (*sum_strided)(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y);
   void (*add)(const float* x, int64_t n, float* y);  ///< y += x
+  void (*softcap)(float* x, int64_t n, float cap);   ///< x = cap * tanh(x / cap)
   /// x = clamp(x * scale, lo, hi), NaN stays.
   void (*scale_clamp)(float* x, int64_t n, float scale, float lo, float hi);
   float (*reduce_max)(const float* x, int64_t n);  ///< NaN wins; n > 0
