@@ -136,6 +136,11 @@ void add(const float* x, int64_t n, float* y) {
               [&](auto part, int64_t i) HWY_ATTR { part.store(hn::Add(part.load(y + i), part.load(x + i)), y + i); });
 }
 
+void copy_lines(const float* x, int64_t x_step, int64_t lines, int64_t n, float* y, int64_t y_step) {
+  for (int64_t i = 0; i < lines; ++i, x += x_step, y += y_step)
+    each_vector(n, [&](auto part, int64_t at) HWY_ATTR { part.store(part.load(x + at), y + at); });
+}
+
 void softcap(float* x, int64_t n, float cap) {
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
     const auto d = part.d;
@@ -464,9 +469,9 @@ void layer_norm(const float* x, int64_t n, double epsilon, bool rms, const float
 }
 
 VectorOps make_vector_ops() {
-  return {max_taps, sum_taps,     max_taps_i8,     sum_taps_i8,       max_strided, sum_strided,
-          add,      softcap,      scale_clamp,     reduce_max_or_nan, reduce_sum,  reduce_sum_squares,
-          softmax,  exponentials, softmax_strided, layer_norm};
+  return {max_taps,     sum_taps,        max_taps_i8, sum_taps_i8,       max_strided, sum_strided,        add,
+          copy_lines,   softcap,         scale_clamp, reduce_max_or_nan, reduce_sum,  reduce_sum_squares, softmax,
+          exponentials, softmax_strided, layer_norm};
 }
 
 }  // namespace smelt::HWY_NAMESPACE

@@ -24,7 +24,9 @@ struct VectorOps {
   void (*max_strided)(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y);
   void (*sum_strided)(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y);
   void (*add)(const float* x, int64_t n, float* y);  ///< y += x
-  void (*softcap)(float* x, int64_t n, float cap);   ///< x = cap * tanh(x / cap)
+  /// Copies lines of n elements that lie x_step and y_step apart.
+  void (*copy_lines)(const float* x, int64_t x_step, int64_t lines, int64_t n, float* y, int64_t y_step);
+  void (*softcap)(float* x, int64_t n, float cap);  ///< x = cap * tanh(x / cap)
   /// x = clamp(x * scale, lo, hi), NaN stays.
   void (*scale_clamp)(float* x, int64_t n, float scale, float lo, float hi);
   float (*reduce_max)(const float* x, int64_t n);  ///< NaN wins; n > 0

@@ -15,21 +15,47 @@
 namespace smelt {
 namespace {
 
+/// True if windows lie on every element along a dimension.
+bool is_dense(const WindowDim& d) { return d.stride == 1 && d.kernel > 1 && d.kernel <= 2 * d.out && d.pad_begin >= 0; }
 /// True if windows of maxima lie on every element of a line: merged_line() then takes maxima of neighbours.
-bool is_dense(const PoolShape& s) {
-  const WindowDim& d = s.dims[2];
-  return s.maximum && d.stride == 1 && d.kernel > 1 && d.kernel <= 2 * d.out && d.pad_begin >= 0;
-}
+bool is_dense(const PoolShape& s) { return s.maximum && is_dense(s.dims[2]); }
+
+/// Elements along a dimension whose windows are dense, padding included.
+int64_t padded(const WindowDim& d) { return std::max(d.pad_begin + d.in, d.out + d.extent() - 1); }
 
 /// Elements of the line that merged_line() works on, padding included.
-int64_t merged_elements(const PoolShape& s) {
-  const WindowDim& d = s.dims[2];
-  return (is_dense(s) ? std::max(d.pad_begin + d.in, d.out + d.extent() - 1) : d.in) * s.channels;
+int64_t merged_elements(const PoolShape& s) { return (is_dense(s) ? padded(s.dims[2]) : s.dims[2].in) * s.channels; }
+
+/// Elements of the plane that merged_plane() works on, padding included; 0: windows are not dense in both directions,
+/// or the plane is too large for a near cache.
+int64_t plane_elements(const PoolShape& s) {
+  constexpr int64_t kMost = 4096;
+  const WindowDim &h = s.dims[1], &w = s.dims[2];
+  if (!s.maximum || s.channels != 1 || s.dims[0].in != 1 || s.dims[0].out != 1 || !is_dense(h) || !is_dense(w) ||
+      h.in > kMost || w.in > kMost || h.extent() > kMost || w.extent() > kMost)
+    return 0;
+  const int64_t n = padded(h) * padded(w);
+  return n <= kMost ? n : 0;
+}
+
+/// Maxima of dense windows along d, of which `unit` neighbours each begin one, and `more` before these: windows of few
+/// elements make those of up to three times as many, in place, and the last ones y.
+template <class T, class Max>
+void merge_windows(const WindowDim& d, int64_t unit, int64_t more, T* merged, T* y, Max&& max) {
+  for (int64_t reach = 1, next = 1;; reach = next) {  // elements under a window so far
+    next = std::min(3 * reach, d.kernel);
+    const int64_t step = d.dilation * unit;
+    const T* const windows[3] = {merged, merged + (next - reach) * step, merged + reach * step};
+    const bool last = next == d.kernel;
+    const int64_t n = more + (d.out + (d.kernel - next) * d.dilation) * unit;
+    max(windows, next > 2 * reach ? 3 : 2, n, last ? y : merged);
+    if (last) return;
+  }
 }
 
 /// Maxima of channels-last windows, those of a line of output pixels: of the lines under the windows first, then of
-/// their pixels. Where windows are dense, those of few pixels make those of up to three times as many. lowest: what
-/// padding holds. merged: merged_elements(). max(taps, count, n, y) as in VectorOps.
+/// their pixels, by merge_windows() where they are dense. lowest: what padding holds. merged: merged_elements().
+/// max(taps, count, n, y) as in VectorOps.
 template <class T, class Max>
 void merged_line(const PoolShape& s, const T* image, int64_t index, T lowest, const T** taps, T* merged, T* y,
                  Max&& max) {
@@ -45,14 +71,7 @@ void merged_line(const PoolShape& s, const T* image, int64_t index, T lowest, co
   T* const end = merged + merged_elements(s);
   std::fill(merged, line, lowest);
   std::fill(line + n, end, lowest);
-  for (int64_t reach = 1, next = 1;; reach = next) {  // pixels under a window so far
-    next = std::min(3 * reach, d.kernel);
-    const int64_t step = d.dilation * s.channels;
-    const T* const windows[3] = {merged, merged + (next - reach) * step, merged + reach * step};
-    const bool last = next == d.kernel;
-    max(windows, next > 2 * reach ? 3 : 2, (d.out + (d.kernel - next) * d.dilation) * s.channels, last ? y : merged);
-    if (last) return;
-  }
+  merge_windows(d, s.channels, 0, merged, y, max);
 }
 
 class PoolF32 final : public Kernel {
@@ -62,12 +81,18 @@ class PoolF32 final : public Kernel {
         ops_(vector_ops(spec.isa)),
         threads_(std::max(spec.threads, 1)),
         taps_bytes_(rounded(s.taps() * 8)),
-        slot_bytes_(taps_bytes_ + rounded((is_dense(s_) ? merged_elements(s_) : s.dims[2].in) * 4 + 128)) {}
+        plane_(plane_elements(s_)),
+        slot_bytes_(taps_bytes_ + rounded(std::max(plane_, merged_elements(s_)) * 4 + 128)) {}
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes_; }
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
     const int64_t lines = s_.dims[0].out * s_.dims[1].out;
+    if (plane_ > 0)
+      return in_slots(ctx, threads_, s_.batch, slot_bytes_, [&](int64_t unit, char* scratch) {
+        merged_plane(x + unit * s_.in_pixels(), y + unit * s_.out_pixels(),
+                     reinterpret_cast<float*>(scratch + taps_bytes_));
+      });
     if (s_.channels_last)
       return in_slots(ctx, threads_, s_.batch * lines, slot_bytes_, [&](int64_t unit, char* scratch) {
         const float* image = x + unit / lines * s_.in_pixels() * s_.channels;
@@ -90,6 +115,24 @@ class PoolF32 final : public Kernel {
     y += index * n;
     merged_line(s_, image, index, -std::numeric_limits<float>::infinity(), taps, merged, y, ops_.max_taps);
     if (s_.bounded()) ops_.scale_clamp(y, n, 1, s_.lo, s_.hi);
+  }
+  /// Maxima of dense windows of a plane, whose lines follow each other with their padding.
+  void merged_plane(const float* image, float* y, float* merged) const {
+    const WindowDim &h = s_.dims[1], &w = s_.dims[2];
+    const int64_t line = padded(w);
+    float* const inner = merged + h.pad_begin * line + w.pad_begin;
+    float* padding = merged;
+    const float lowest = -std::numeric_limits<float>::infinity();
+    for (int64_t i = 0; i < h.in; ++i) {
+      std::fill(padding, inner + i * line, lowest);
+      padding = inner + i * line + w.in;
+    }
+    std::fill(padding, merged + plane_, lowest);
+    ops_.copy_lines(image, w.in, h.in, w.in, inner, line);
+    merge_windows(h, line, 0, merged, merged, ops_.max_taps);
+    merge_windows(w, 1, (h.out - 1) * line, merged, merged, ops_.max_taps);
+    ops_.copy_lines(merged, line, h.out, w.out, y, w.out);
+    if (s_.bounded()) ops_.scale_clamp(y, s_.out_pixels(), 1, s_.lo, s_.hi);
   }
   void line(const float* image, int64_t index, float* y, const float** taps) const {
     const std::pair<int64_t, int64_t> inside = PoolShape::inside(s_.dims[2]);
@@ -155,7 +198,9 @@ class PoolF32 final : public Kernel {
   PoolShape s_;
   const VectorOps& ops_;
   int64_t threads_;
-  size_t taps_bytes_, slot_bytes_;
+  size_t taps_bytes_;
+  int64_t plane_;
+  size_t slot_bytes_;
 };
 
 /// Maxima of quantized bytes, and integer means (rounded half away from zero), of channels-last images.
