@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "ops/attention/attention.h"
@@ -12,6 +13,7 @@
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
 #include "passes/canonicalize/extents.h"
+#include "passes/fuse/attention_heads.h"
 #include "passes/fuse/pattern.h"
 #include "passes/fuse/weighted.h"
 #include "passes/passes.h"
@@ -21,6 +23,8 @@ namespace smelt {
 namespace {
 
 const std::vector<int64_t> kSwapHeads = {0, 2, 1, 3};  ///< [B, S, H, D] <-> [B, H, S, D]
+const std::vector<int64_t> kTurn = {0, 1, 3, 2};       ///< [B, H, D, S] <-> [B, H, S, D]
+const std::vector<int64_t> kTurnRows = {0, 2, 1};      ///< [B, H * D, S] <-> [B, S, H * D]
 
 class AttentionFuser {
  public:
@@ -41,7 +45,10 @@ class AttentionFuser {
     int k_transpose = -1;         ///< node that gives k [B, H, T, D] once its permutation is kSwapHeads; -1: none
     ValueId k_turned = kNoValue;  ///< what that node transposes, without its scale
     int k_split = -1;             ///< Reshape that gives k [B, H, T, D] once it reads h.k, [B * H, T, D]; -1: none
+    int k_channels = -1;          ///< Reshape of [B, H * D, T] that gives k as [B, H, D, T]; -1: none
     ValueId read_q = kNoValue, read_k = kNoValue;  ///< what the first product reads: q and k with their scales
+    double softcap = 0;                            ///< see AttentionAttrs
+    std::vector<int> splits;  ///< of scores that have not four dimensions: the Reshapes of split_of() of q, k and v
   };
 
   struct MaskSum {
@@ -61,41 +68,6 @@ class AttentionFuser {
     const Node* n = in_.producer(id, Op::kTranspose);
     return n && in_.permutation(*n) == perm ? n : nullptr;
   }
-  /// What a value is of another one: `number` times it, or that divided by `number`.
-  struct Scaled {
-    ValueId of;
-    double number;
-    bool divided;
-  };
-  std::optional<Scaled> scaled(ValueId id) const {
-    const Node* n = in_.binary(id, Binary::kMul);
-    const bool divided = !n;
-    if (divided) n = in_.binary(id, Binary::kDiv);
-    if (!n) return std::nullopt;
-    const size_t i = !divided && in_.constant(n->inputs[0]) ? 1 : 0;
-    const auto number = in_.scalar(n->inputs[1 - i], n->inputs[i]);
-    return number ? std::optional(Scaled{n->inputs[i], *number, divided}) : std::nullopt;
-  }
-  /// The value that a value is `scale` times; other readers of what lies between keep it.
-  ValueId without_scale(ValueId id, double& scale) const {
-    for (int steps = 0; steps < 4; ++steps) {
-      const auto s = scaled(id);
-      if (!s) break;
-      scale = s->divided ? scale / s->number : scale * s->number;
-      id = s->of;
-    }
-    return id;
-  }
-  /// True if nothing but `read`, of which without_scale() found the value, reads the value, and only one node reads
-  /// that.
-  bool only_read_by(ValueId read, ValueId id) const {
-    while (read != id) {
-      const auto s = scaled(read);
-      if (!s || !in_.has_one_use(read)) return false;
-      read = s->of;
-    }
-    return in_.uses(id) <= 1;
-  }
   /// The probabilities of softmax over the last dimension; a guard that makes NaN zero may stand behind it.
   const Node* softmax(ValueId id) const {
     const Node* n = in_.producer(id, Op::kSoftmax);
@@ -107,17 +79,22 @@ class AttentionFuser {
       n = in_.producer(id, Op::kSoftmax);
       uses = 2;
     }
-    if (!n || in_.uses(id) != uses || !in_.is_f32(id) || in_.type(id).shape.rank() != 4) return nullptr;
+    const int rank = in_.is_f32(id) ? in_.type(id).shape.rank() : 0;
+    if (!n || in_.uses(id) != uses || rank < 3 || rank > 5) return nullptr;
     const auto& a = static_cast<const SoftmaxAttrs&>(*n->attrs);
-    const bool last = a.axis == -1 || a.axis == 3;
+    const bool last = a.axis == -1 || a.axis == rank - 1;
     return last && a.kind == SoftmaxAttrs::Kind::kSoftmax && a.beta == 1 && in_.has_one_use(n->inputs[0]) ? n : nullptr;
   }
-  /// True if a mask broadcasts to scores without making them larger.
+  /// True if a mask broadcasts to scores [..., H, S, T] without making them larger, and is the same for all batches of
+  /// scores of five dimensions.
   bool fits(ValueId mask, ValueId scores) const {
     const ValueType &m = in_.type(mask), &s = in_.type(scores);
-    if (!m.ranked || m.quant || (m.dtype != DType::kF32 && m.dtype != DType::kBool) || m.shape.rank() > 4) return false;
+    const int rank = s.shape.rank();
+    if (!m.ranked || m.quant || (m.dtype != DType::kF32 && m.dtype != DType::kBool) ||
+        m.shape.rank() > std::min(rank, 4) || (rank == 5 && m.shape.rank() == 4 && m.shape[0] != 1))
+      return false;
     for (int i = 1; i <= m.shape.rank(); ++i) {
-      const int64_t from = m.shape[m.shape.rank() - i], to = s.shape[4 - i];
+      const int64_t from = m.shape[m.shape.rank() - i], to = s.shape[rank - i];
       // A mask of unknown extent can't make more than one row, head or batch larger: it is 1 or fits.
       if (from != 1 && to >= 0 && from != to && !(from < 0 && to > 1)) return false;
     }
@@ -143,23 +120,50 @@ class AttentionFuser {
     }
     if (!scored) scored = windowed_scores(scores, h);
     if (!scored) scored = hidden_scores(scores, h);
-    if (!scored || in_.type(scored->outputs[0]).shape.rank() != 4) return false;
+    const int rank = in_.type(probabilities->outputs[0]).shape.rank();
+    if (!scored || in_.type(scored->outputs[0]).shape.rank() != rank) return false;
     const auto& a = static_cast<const MatMulAttrs&>(*scored->attrs);
     h.scale *= a.alpha;
+    if (rank != 4) return match_splits(*scored, weighted.inputs[1], h);
     h.read_q = scored->inputs[0];
     h.read_k = scored->inputs[1];
-    h.q = without_scale(h.read_q, h.scale);
-    h.k = without_scale(h.read_k, h.scale);
+    h.q = in_.without_scale(h.read_q, h.scale);
+    h.k = in_.without_scale(h.read_k, h.scale);
     if (!a.transpose_b && !turn_keys(h)) return false;
     h.k = unrepeated(h.k);
     return std::isfinite(h.scale) && h.scale != 0 && same_heads(h);
   }
+  /// The product of scale * q k', or of c * tanh(scale / c * q k').
   [[gnu::noinline]] const Node* scaled_scores(ValueId id, Heads& h) const {
-    double scale = 1;
-    const ValueId scores = without_scale(id, scale);
+    double scale = 1, cap = 0;
+    ValueId scores = in_.without_scale(id, scale);
+    const Node* bounded = in_.has_one_use(scores) ? in_.unary(scores, Unary::kTanh) : nullptr;
+    if (bounded && scale > 0) {
+      cap = scale;
+      scores = in_.without_scale(bounded->inputs[0], scale);
+    }
     const Node* n = in_.has_one_use(scores) ? product(scores) : nullptr;
-    if (n) h.scale = scale;
+    if (!n) return nullptr;
+    h.scale = scale;
+    h.softcap = cap;
     return n;
+  }
+  /// q, k and v of scores [B0, B1, H, S, T] or [H, S, T], each a split_of().
+  bool match_splits(const Node& scored, ValueId weighted, Heads& h) const {
+    double one = 1;
+    const bool turned = !static_cast<const MatMulAttrs&>(*scored.attrs).transpose_b;
+    h.splits = {split_of(in_, scored.inputs[0], false, h.scale), split_of(in_, scored.inputs[1], turned, h.scale),
+                split_of(in_, weighted, false, one)};
+    for (const int split : h.splits)
+      if (split < 0) return false;
+    const Shape &q = split_shape(in_, h.splits[0]), &k = split_shape(in_, h.splits[1]),
+                &v = split_shape(in_, h.splits[2]);
+    const int rank = q.rank();
+    if (k != v || one != 1 || k[rank - 1] != q[rank - 1] || !std::isfinite(h.scale) || h.scale == 0) return false;
+    for (int i = 0; i < rank; ++i)
+      if (i != rank - 3 && k[i] != q[i]) return false;
+    h.q = in_.node(h.splits[0]).inputs[0];
+    return true;
   }
   /// The scores in scores + bias, which `mask` is added to.
   const Node* biased_scores(ValueId id, ValueId mask, Heads& h) const {
@@ -179,7 +183,7 @@ class AttentionFuser {
   /// The scores [B, H, S, T] that a constant mask [W, 1, S, T] is added to by way of [B / W, W, H, S, T]: W windows of
   /// one picture have masks of their own, as in Swin transformers.
   const Node* windowed_scores(ValueId id, Heads& h) {
-    const Node* join = in_.producer(id, Op::kReshape);
+    const Node* join = in_.type(id).shape.rank() == 4 ? in_.producer(id, Op::kReshape) : nullptr;
     const Node* sum = join && in_.has_one_use(join->inputs[0]) ? in_.binary(join->inputs[0], Binary::kAdd) : nullptr;
     for (size_t i = 0; sum && i < 2; ++i) {
       const Tensor* mask = in_.constant(sum->inputs[1 - i]);
@@ -262,13 +266,17 @@ class AttentionFuser {
   }
   /// From keys [B, H, D, T] to what they were made of.
   bool turn_keys(Heads& h) const {
-    if (const Node* n = transpose(h.k, {0, 1, 3, 2})) {
-      h.k = without_scale(n->inputs[0], h.scale);
+    if (const Node* n = transpose(h.k, kTurn)) {
+      h.k = in_.without_scale(n->inputs[0], h.scale);
       return true;
     }
     if (transpose(h.k, {0, 2, 3, 1}) && in_.has_one_use(h.k)) {
       h.k_transpose = in_.index_of_producer(h.k);
-      h.k_turned = without_scale(in_.node(h.k_transpose).inputs[0], h.scale);
+      h.k_turned = in_.without_scale(in_.node(h.k_transpose).inputs[0], h.scale);
+      return true;
+    }
+    if (is_channels(in_, h.k) && in_.only_read_by(h.read_k, h.k)) {
+      h.k_channels = in_.index_of_producer(h.k);
       return true;
     }
     // torch's decomposition: [B, H, T, D] -> [B * H, T, D] -> [B * H, D, T] -> [B, H, D, T].
@@ -280,10 +288,10 @@ class AttentionFuser {
       return false;
     const Node* inner = in_.producer(turned->inputs[0], Op::kReshape);
     if (inner && in_.is_f32(inner->inputs[0]) && in_.type(inner->inputs[0]).shape == turned_keys(to)) {
-      h.k = without_scale(inner->inputs[0], h.scale);
+      h.k = in_.without_scale(inner->inputs[0], h.scale);
       return true;
     }
-    if (!only_read_by(h.read_k, h.k)) return false;
+    if (!in_.only_read_by(h.read_k, h.k)) return false;
     h.k_split = in_.index_of_producer(h.k);
     h.k = turned->inputs[0];
     return true;
@@ -291,7 +299,8 @@ class AttentionFuser {
   /// [B, H, D, T] as [B, H, T, D].
   static Shape turned_keys(const Shape& s) { return {s[0], s[1], s[3], s[2]}; }
   Shape key_shape(const Heads& h) const {
-    return h.k_split < 0 ? in_.type(h.k).shape : turned_keys(in_.type(in_.node(h.k_split).outputs[0]).shape);
+    const int turned = std::max(h.k_split, h.k_channels);
+    return turned < 0 ? in_.type(h.k).shape : turned_keys(in_.type(in_.node(turned).outputs[0]).shape);
   }
   /// [B, H, T, D] of [B, H * n, T, D] that has n copies of each head beside each other, as torch's repeat_kv makes
   /// them by way of [B, H, 1, T, D]; another value as it is.
@@ -331,7 +340,11 @@ class AttentionFuser {
   /// x [B, S, H*D] of a value that is x as [B, S, H, D], transposed to [B, H, S, D]; kNoValue if it is none.
   /// read: what a product reads of it.
   ValueId flat(ValueId id, ValueId read) {
-    if (const ValueId one = only_read_by(read, id) ? flat_of_one(id) : kNoValue; one != kNoValue) return one;
+    if (in_.only_read_by(read, id)) {
+      if (const ValueId one = flat_of_one(id); one != kNoValue) return one;
+      if (const Node* turn = transpose(id, kTurn); turn && is_channels(in_, turn->inputs[0]))
+        return rows_of_channels(in_, static_cast<size_t>(in_.index_of_producer(id)), turn->inputs[0]);
+    }
     const Node* swap = transpose(id, kSwapHeads);
     const Node* split = swap ? in_.producer(swap->inputs[0], Op::kReshape) : nullptr;
     if (!split || !in_.is_f32(split->inputs[0])) return kNoValue;
@@ -350,25 +363,22 @@ class AttentionFuser {
     if (!swap || !in_.is_f32(swap->inputs[0])) return kNoValue;
     const Shape x = in_.type(swap->inputs[0]).shape;
     if (!x.is_static() || in_.type(id).shape != Shape{1, x[1], x[0], x[2]}) return kNoValue;
-    return reshape_by(static_cast<size_t>(in_.index_of_producer(id)), swap->inputs[0], {1, x[0], x[1] * x[2]});
+    return reshape_by(in_, static_cast<size_t>(in_.index_of_producer(id)), swap->inputs[0], {1, x[0], x[1] * x[2]});
   }
-  /// Makes the Reshape at an index give x as `shape`, a new value.
-  ValueId reshape_by(size_t index, ValueId x, const Shape& shape) {
-    Node n = graph_.nodes[index];
-    n.inputs = {x, dims_of(shape)};
-    n.outputs = {in_.add_value(ValueType::tensor(DType::kF32, shape))};
-    const ValueId made = n.outputs[0];
-    in_.replace(index, std::move(n));
-    return made;
-  }
-  ValueId dims_of(const Shape& shape) {
-    Tensor dims(DType::kI64, {shape.rank()});
-    std::copy(shape.begin(), shape.end(), dims.data<int64_t>());
-    return add_constant(in_, std::move(dims));
-  }
-  /// True for a value [B, H, S, D] as [B, S, H, D], or of a batch of one as [S, 1, H, D].
+  /// True for a value [B, H, S, D] as [B, S, H, D] or [B, H, D, S], or of a batch of one as [S, 1, H, D];
+  /// [B0, B1, H, S, D] as [B0, B1, S, H, D], or [H, S, D] as [S, H, D].
   bool swaps_heads(ValueId id) const {
-    return transpose(id, kSwapHeads) || (in_.type(id).shape[1] == 1 && transpose(id, {2, 0, 1, 3}));
+    const int rank = in_.type(id).shape.rank();
+    if (rank != 4) return transpose(id, {1, 0, 2}) || transpose(id, {0, 1, 3, 2, 4});
+    return transpose(id, kSwapHeads) || transpose(id, kTurn) ||
+           (in_.type(id).shape[1] == 1 && transpose(id, {2, 0, 1, 3}));
+  }
+  /// True if a Reshape joins the heads of `swapped`, a value of swaps_heads().
+  bool joins_heads(const Node& n, ValueId swapped) const {
+    if (n.op != Op::kReshape) return false;
+    if (transpose(swapped, kSwapHeads)) return true;
+    const Shape &s = in_.type(swapped).shape, &y = in_.type(n.outputs[0]).shape;
+    return y.is_static() && (!transpose(swapped, kTurn) || y == Shape{s[0], s[1] * s[2], s[3]});
   }
   /// Index of the Reshape that joins the heads of a result [B, H, S, D] after their transpose; -1: there is none.
   int joining_reshape(ValueId result) const {
@@ -380,9 +390,7 @@ class AttentionFuser {
       if (n.inputs[0] == result && swaps_heads(n.outputs[0]) && in_.has_one_use(n.outputs[0]))
         swapped = n.outputs[0];
       else if (swapped != kNoValue && n.inputs[0] == swapped)
-        return n.op == Op::kReshape && (transpose(swapped, kSwapHeads) || in_.type(n.outputs[0]).shape.is_static())
-                   ? static_cast<int>(k)
-                   : -1;
+        return joins_heads(n, swapped) ? static_cast<int>(k) : -1;
     }
     return -1;
   }
@@ -403,33 +411,58 @@ class AttentionFuser {
     const ValueId result = graph_.nodes[index].outputs[0];
     const Node* weighted = product(result);
     if (!weighted || !in_.is_f32(result) || !match(*weighted, h)) return;
+    const Shape y = in_.type(result).shape;
+    const int join = y.rank() < 3 || y.back() < 0 ? -1 : joining_reshape(result);
+    if (!h.splits.empty() && join < 0) return;
     if (h.k_transpose >= 0) swap_key_heads(h);
-    if (h.k_split >= 0) h.k = h.read_k = reshape_by(static_cast<size_t>(h.k_split), h.k, key_shape(h));
+    if (h.k_split >= 0) h.k = h.read_k = reshape_by(in_, static_cast<size_t>(h.k_split), h.k, key_shape(h));
     if (h.hiding >= 0) make_mask(h);
     if (h.bias != kNoValue) join_masks(h);
-    const Shape q = in_.type(h.q).shape, y = in_.type(result).shape;
-    const int join = y.rank() != 4 || y[3] < 0 ? -1 : joining_reshape(result);
-    const ValueId flat_q = join < 0 ? kNoValue : flat(h.q, h.read_q);
-    const ValueId flat_k = flat(h.k, h.read_k), flat_v = flat(h.v, graph_.nodes[index].inputs[1]);
-    const bool joins = flat_q != kNoValue;
     AttentionAttrs a;
     a.scale = h.scale;
-    a.num_heads = q[1];
-    a.kv_heads = in_.type(h.v).shape[1];
+    a.softcap = h.softcap;
     Node n = graph_.nodes[index];
     n.op = Op::kAttention;
-    n.attrs = make_attrs<AttentionAttrs>(a);
     n.origin = "MatMul+Softmax+MatMul";
-    n.inputs = {joins ? flat_q : h.q, flat_k != kNoValue ? flat_k : h.k, flat_v != kNoValue ? flat_v : h.v};
+    n.inputs = h.splits.empty() ? operands(h, index, join, a) : flat_operands(h, a);
+    n.attrs = make_attrs<AttentionAttrs>(a);
     if (h.mask != kNoValue) n.inputs.push_back(h.mask);
-    if (joins) {
-      n.outputs = {in_.add_value(ValueType::tensor(DType::kF32, Shape{y[0], y[2], q[1] * y[3]}))};
-      Node reshape = graph_.nodes[static_cast<size_t>(join)];
-      reshape.inputs[0] = n.outputs[0];
-      if (const Shape& s = in_.type(reshape.outputs[0]).shape; s.is_static()) reshape.inputs[1] = dims_of(s);
-      in_.replace(static_cast<size_t>(join), std::move(reshape));
-    }
+    if (in_.type(n.inputs[0]).shape.rank() == 3) join_result(n, static_cast<size_t>(join), y);
     in_.replace(index, std::move(n));
+  }
+  /// q, k and v for the Attention at an index. q is [B, S, H * D] only if the Reshape `join` joins the heads.
+  std::vector<ValueId> operands(const Heads& h, size_t index, int join, AttentionAttrs& a) {
+    a.num_heads = in_.type(h.q).shape[1];
+    a.kv_heads = in_.type(h.v).shape[1];
+    const ValueId q = join < 0 ? kNoValue : flat(h.q, h.read_q);
+    const ValueId k =
+        h.k_channels >= 0 ? rows_of_channels(in_, static_cast<size_t>(h.k_channels), h.k) : flat(h.k, h.read_k);
+    const ValueId v = flat(h.v, graph_.nodes[index].inputs[1]);
+    return {q != kNoValue ? q : h.q, k != kNoValue ? k : h.k, v != kNoValue ? v : h.v};
+  }
+  /// The same from the Reshapes of Heads::splits.
+  std::vector<ValueId> flat_operands(const Heads& h, AttentionAttrs& a) {
+    const Shape s = split_shape(in_, h.splits[0]);
+    a.num_heads = a.kv_heads = s[s.rank() - 2];
+    std::vector<ValueId> out;
+    for (const int split : h.splits) out.push_back(flatten_split(in_, split));
+    return out;
+  }
+  /// Makes an Attention give [B, S, H * D], which the node at `join` reads; y: what its product gave.
+  void join_result(Node& n, size_t join, const Shape& y) {
+    const int rank = y.rank();
+    const Shape q = in_.type(n.inputs[0]).shape;
+    const int64_t heads = static_cast<const AttentionAttrs&>(*n.attrs).num_heads;
+    n.outputs = {
+        in_.add_value(ValueType::tensor(DType::kF32, Shape{rank == 4 ? y[0] : q[0], y[rank - 2], heads * y.back()}))};
+    Node reshape = graph_.nodes[join];
+    if (transpose(reshape.inputs[0], kTurn)) {
+      reshape = remade(reshape, Op::kTranspose, make_attrs<TransposeAttrs>(kTurnRows), {n.outputs[0]}, "Transpose");
+    } else {
+      reshape.inputs[0] = n.outputs[0];
+      if (const Shape& s = in_.type(reshape.outputs[0]).shape; s.is_static()) reshape.inputs[1] = dims_of(in_, s);
+    }
+    in_.replace(join, std::move(reshape));
   }
 
   Pattern in_;

@@ -94,6 +94,91 @@ TEST(FuseAttention, SequenceBeforeBatch) {
               {"Binary", "Binary", "Binary", "Binary", "MatMul", "Softmax", "MatMul", "Binary"});
 }
 
+// SqueezeBERT's: [B, H * D, S] of 1x1 convolutions.
+TEST(FuseAttention, ChannelsBeforeSequence) {
+  enum class Other : uint8_t { kNobody, kReadsKeys, kReadsQueries };
+  const auto attention = [](Other other) {
+    return [=](Forms& f, ValueId x) {  // [2, 24, 5]
+      const auto split = [&](ValueId v) { return f.reshape(v, {2, 3, 8, 5}); };
+      const ValueId q = f.transpose(split(f.mul(x, f.weights({24, 1}))), {0, 1, 3, 2}), k = split(f.mul(x, 0.5));
+      const ValueId v = f.transpose(split(f.add(x, 1)), {0, 1, 3, 2});
+      const ValueId scores = f.binary(Binary::kDiv, f.matmul(q, k), std::sqrt(8.0));
+      const ValueId seen = f.softmax(f.binary(Binary::kAdd, scores, f.weights({2, 1, 1, 5}, 9)));
+      const ValueId y = f.reshape(f.transpose(f.matmul(seen, v), {0, 1, 3, 2}), {2, 24, 5});
+      if (other == Other::kNobody) return y;
+      return f.binary(Binary::kAdd, y, f.reshape(other == Other::kReadsKeys ? k : q, {2, 24, 5}));
+    };
+  };
+  check_fused({2, 24, 5}, attention(Other::kNobody), {"Binary", "Binary", "Binary", "Attention"});
+  check_fused({2, 24, 5}, attention(Other::kReadsQueries), {"Binary", "Binary", "Binary", "Attention", "Binary"});
+  check_fused({2, 24, 5}, attention(Other::kReadsKeys),
+              {"Binary", "Binary", "Binary", "MatMul", "Binary", "Binary", "Softmax", "MatMul", "Binary"});
+}
+
+// MaxViT's: [B, W, S, H * D], W windows of a picture.
+TEST(FuseAttention, WindowsBesideTheBatch) {
+  const auto attention = [](const Shape& mask, bool turned) {
+    return [=](Forms& f, ValueId x) {  // [2, 4, 5, 24]
+      const auto part = [&](ValueId v, std::vector<int64_t> perm) {
+        return f.transpose(f.reshape(v, {2, 4, 5, 3, 8}), std::move(perm));
+      };
+      const ValueId q = f.mul(part(x, {0, 1, 3, 2, 4}), 0.3), v = part(f.add(x, 1), {0, 1, 3, 2, 4});
+      const ValueId keys = f.mul(x, f.weights({24}));
+      const ValueId k =
+          turned ? f.transpose(part(keys, {0, 1, 3, 2, 4}), {0, 1, 2, 4, 3}) : part(keys, {0, 1, 3, 4, 2});
+      const ValueId scores = f.binary(Binary::kAdd, f.matmul(q, k), f.weights(mask, 9));
+      const ValueId y = f.transpose(f.matmul(f.softmax(scores), v), {0, 1, 3, 2, 4});
+      return f.reshape(y, {2, 4, 5, 24});
+    };
+  };
+  for (const bool turned : {false, true})
+    for (const Shape& mask : {Shape{3, 5, 5}, Shape{1, 3, 5, 5}, Shape{5}})
+      check_fused({2, 4, 5, 24}, attention(mask, turned), {"Binary", "Binary", "Attention"});
+  // Windows that have masks of their own.
+  check_fused({2, 4, 5, 24}, attention({4, 1, 5, 5}, false),
+              {"Binary", "Binary", "Binary", "MatMul", "Binary", "Softmax", "MatMul"});
+}
+
+// torch's multi_head_attention_forward: heads and batch are one dimension.
+TEST(FuseAttention, HeadsAndBatchInOneDimension) {
+  for (const int64_t batch : {1, 2})
+    check_fused({5, batch, 24},
+                [&](Forms& f, ValueId x) {
+                  const auto part = [&](ValueId v, std::vector<int64_t> perm) {
+                    return f.transpose(f.reshape(v, {5, batch * 3, 8}), std::move(perm));
+                  };
+                  const ValueId q = f.mul(part(x, {1, 0, 2}), 0.3), v = part(f.add(x, 1), {1, 0, 2});
+                  const ValueId k = part(f.mul(x, f.weights({24})), {1, 2, 0});
+                  const ValueId bias = f.unary(Unary::kAbs, f.reshape(f.mul(x, 2.0), {batch * 3, 5, 8}));
+                  const ValueId mask = f.matmul(bias, f.weights({8, 5}));
+                  const ValueId seen = f.softmax(f.binary(Binary::kAdd, f.matmul(q, k), mask));
+                  return f.reshape(f.transpose(f.matmul(seen, v), {1, 0, 2}), {5 * batch, 24});
+                },
+                {"Binary", "Binary", "Binary", "Unary", "MatMul", "Attention"});
+  check_fused({3, 5, 8},  // not made of [S, H * D]
+              [&](Forms& f, ValueId x) {
+                return f.matmul(f.softmax(f.matmul(x, f.transpose(x, {0, 2, 1}))), x);
+              },
+              {"MatMul", "Softmax", "MatMul"});
+}
+
+// Gemma 2's: c * tanh(scores / c).
+TEST(FuseAttention, BoundedScores) {
+  const std::vector<int64_t> swap{0, 2, 1, 3};
+  for (const double cap : {0.75, -0.75}) {
+    const auto form = [&](Forms& f, ValueId x) {
+      const ValueId q = heads(f, x, swap);
+      const ValueId scores = f.mul(f.matmul(q, f.transpose(q, {0, 1, 3, 2})), 0.25);
+      const ValueId bounded = f.mul(f.unary(Unary::kTanh, f.binary(Binary::kDiv, scores, cap)), cap);
+      return join(f, f.matmul(f.softmax(f.binary(Binary::kAdd, bounded, f.weights({5, 5}, 9))), q));
+    };
+    if (cap > 0)
+      check_fused(kRowsOf24, form, {"Attention"});
+    else
+      check_fused(kRowsOf24, form, {"MatMul", "Binary", "Unary", "Binary", "Binary", "Softmax", "MatMul"});
+  }
+}
+
 TEST(FuseAttention, PermutationsThatAreInputs) {
   check_fused(kRowsOf24,
               [&](Forms& f, ValueId x) {

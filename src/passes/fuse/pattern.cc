@@ -113,6 +113,35 @@ void Pattern::expand(ValueId id, int depth, Product& into) const {
   into.factors.push_back(id);
 }
 
+std::optional<Pattern::Scaled> Pattern::scaled(ValueId id) const {
+  const Node* n = binary(id, Binary::kMul);
+  const bool divided = !n;
+  if (divided) n = binary(id, Binary::kDiv);
+  if (!n) return std::nullopt;
+  const size_t i = !divided && constant(n->inputs[0]) ? 1 : 0;
+  const auto number = scalar(n->inputs[1 - i], n->inputs[i]);
+  return number ? std::optional(Scaled{n->inputs[i], *number, divided}) : std::nullopt;
+}
+
+ValueId Pattern::without_scale(ValueId id, double& scale) const {
+  for (int steps = 0; steps < 4; ++steps) {
+    const auto s = scaled(id);
+    if (!s) break;
+    scale = s->divided ? scale / s->number : scale * s->number;
+    id = s->of;
+  }
+  return id;
+}
+
+bool Pattern::only_read_by(ValueId read, ValueId id) const {
+  while (read != id) {
+    const auto s = scaled(read);
+    if (!s || !has_one_use(read)) return false;
+    read = s->of;
+  }
+  return uses(id) <= 1;
+}
+
 std::optional<std::vector<int64_t>> Pattern::permutation(const Node& n) const {
   if (n.inputs.size() < 2) return static_cast<const TransposeAttrs&>(*n.attrs).perm;
   const Tensor* t = constant(n.inputs[1]);

@@ -42,6 +42,11 @@ class Pattern {
   ValueId addend_of(ValueId id, double c) const;
   /// Factors of a value. Products below it are expanded where nobody else reads them.
   Product product(ValueId id) const;
+  /// The value that a value is `scale` times, which is multiplied by it; other readers of what lies between keep it.
+  ValueId without_scale(ValueId id, double& scale) const;
+  /// True if nothing but `read`, of which without_scale() found the value, reads the value, and only one node reads
+  /// that.
+  bool only_read_by(ValueId read, ValueId id) const;
   /// The permutation of a Transpose, of its attributes or a constant input; nullopt if it is computed.
   std::optional<std::vector<int64_t>> permutation(const Node& n) const;
   /// The x of id = mean(x) over the last dimension, which stays with extent 1; kNoValue if it is no such mean.
@@ -53,6 +58,13 @@ class Pattern {
   ValueId add_value(ValueType type);
 
  private:
+  /// What a value is of another one: `number` times it, or that divided by `number`.
+  struct Scaled {
+    ValueId of;
+    double number;
+    bool divided;
+  };
+  std::optional<Scaled> scaled(ValueId id) const;
   void expand(ValueId id, int depth, Product& into) const;
 
   Graph& graph_;

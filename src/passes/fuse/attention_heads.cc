@@ -1,0 +1,79 @@
+#include "passes/fuse/attention_heads.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ops/core/op.h"
+#include "ops/shape/shape.h"
+#include "passes/fuse/weighted.h"
+
+namespace smelt {
+
+int split_of(const Pattern& in, ValueId id, bool turned, double& scale) {
+  const int rank = in.type(id).shape.rank();
+  std::vector<int64_t> perm;
+  for (int i = 0; i < rank; ++i) perm.push_back(i);
+  for (int steps = 0; steps < 3; ++steps) {
+    const ValueId of = in.without_scale(id, scale);
+    if (!in.only_read_by(id, of)) return -1;
+    id = of;
+    const Node* turn = in.producer(id, Op::kTranspose);
+    const auto by = turn ? in.permutation(*turn) : std::nullopt;
+    if (!by || static_cast<int>(by->size()) != rank) break;
+    for (int64_t& axis : perm) axis = (*by)[static_cast<size_t>(axis)];
+    id = turn->inputs[0];
+  }
+  std::vector<int64_t> wanted = rank == 5 ? std::vector<int64_t>{0, 1, 3, 2, 4} : std::vector<int64_t>{1, 0, 2};
+  if (turned) std::swap(wanted[wanted.size() - 2], wanted.back());
+  const Node* split = perm == wanted && in.has_one_use(id) ? in.producer(id, Op::kReshape) : nullptr;
+  return split && in.is_f32(split->inputs[0]) && in.type(id).shape.is_static() ? in.index_of_producer(id) : -1;
+}
+
+const Shape& split_shape(const Pattern& in, int split) { return in.type(in.node(split).outputs[0]).shape; }
+
+ValueId flatten_split(Pattern& in, int split) {
+  const Shape s = split_shape(in, split);
+  const int rank = s.rank();
+  const int64_t batch = rank == 5 ? s[0] * s[1] : 1;
+  return reshape_by(in, static_cast<size_t>(split), in.node(split).inputs[0],
+                    {batch, s[rank - 3], s[rank - 2] * s[rank - 1]});
+}
+
+bool is_channels(const Pattern& in, ValueId id) {
+  const Node* split = in.producer(id, Op::kReshape);
+  if (!split || !in.is_f32(split->inputs[0])) return false;
+  const Shape &x = in.type(split->inputs[0]).shape, &y = in.type(id).shape;
+  return x.is_static() && y.rank() == 4 && y.is_static() && x == Shape{y[0], y[1] * y[2], y[3]};
+}
+
+ValueId rows_of_channels(Pattern& in, size_t index, ValueId split) {
+  const ValueId x = in.producer(split, Op::kReshape)->inputs[0];
+  const Shape s = in.type(x).shape;
+  Node n = remade(in.node(static_cast<int>(index)), Op::kTranspose,
+                  make_attrs<TransposeAttrs>(std::vector<int64_t>{0, 2, 1}), {x}, "Transpose");
+  n.outputs = {in.add_value(ValueType::tensor(DType::kF32, Shape{s[0], s[2], s[1]}))};
+  const ValueId made = n.outputs[0];
+  in.replace(index, std::move(n));
+  return made;
+}
+
+ValueId reshape_by(Pattern& in, size_t index, ValueId x, const Shape& shape) {
+  Node n = in.node(static_cast<int>(index));
+  n.inputs = {x, dims_of(in, shape)};
+  n.outputs = {in.add_value(ValueType::tensor(DType::kF32, shape))};
+  const ValueId made = n.outputs[0];
+  in.replace(index, std::move(n));
+  return made;
+}
+
+ValueId dims_of(Pattern& in, const Shape& shape) {
+  Tensor dims(DType::kI64, {shape.rank()});
+  std::copy(shape.begin(), shape.end(), dims.data<int64_t>());
+  return add_constant(in, std::move(dims));
+}
+
+}  // namespace smelt
