@@ -15,6 +15,7 @@
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
 
+// Cold functions are compiled for size: each runs once a model.
 namespace smelt {
 namespace {
 
@@ -28,7 +29,7 @@ constexpr int kCandidates = 8;
 constexpr int64_t kUnknownExtent = 64;
 
 /// The fields of an attribute struct as bytes.
-void append_attrs(const Attrs* attrs, std::string& out) {
+[[gnu::cold]] void append_attrs(const Attrs* attrs, std::string& out) {
   const auto append = [&](const void* data, size_t bytes) { out.append(static_cast<const char*>(data), bytes); };
   for_each_field(attrs, [&](const char*, const auto& v) {
     using T = std::remove_cvref_t<decltype(v)>;
@@ -68,7 +69,8 @@ bool same_type(const ValueType& a, const ValueType& b) {
 /// than the node that takes most, by a 64th.
 class LiveBytes {
  public:
-  explicit LiveBytes(const Graph& g) : root_(g.values.size()), last_(g.values.size(), -1), live_(g.nodes.size() + 1) {
+  [[gnu::cold]] explicit LiveBytes(const Graph& g)
+      : root_(g.values.size()), last_(g.values.size(), -1), live_(g.nodes.size() + 1) {
     std::vector<int> first(g.values.size(), -1);
     for (size_t i = 0; i < root_.size(); ++i) root_[i] = static_cast<ValueId>(i);
     const auto end = static_cast<int>(g.nodes.size());
@@ -100,7 +102,7 @@ class LiveBytes {
   }
 
   /// True if `kept` may be read wherever `other`, which node k makes, is read; the value then lives so long.
-  bool extend(const Graph& g, ValueId kept, ValueId other, int k) {
+  [[gnu::cold]] bool extend(const Graph& g, ValueId kept, ValueId other, int k) {
     if (root(kept) != root(other)) {
       const int64_t bytes = estimated_bytes(g.value(root(kept)).type);
       const int from = last(kept) + 1;
@@ -130,7 +132,7 @@ class LiveBytes {
 
 class CommonSubexpressions {
  public:
-  explicit CommonSubexpressions(Graph& graph)
+  [[gnu::cold]] explicit CommonSubexpressions(Graph& graph)
       : graph_(graph), same_(graph.values.size()), kept_(graph.values.size(), false) {
     for (size_t i = 0; i < same_.size(); ++i) same_[i] = static_cast<ValueId>(i);
     for (const ValueId id : graph.outputs)
@@ -139,7 +141,7 @@ class CommonSubexpressions {
     hashes_.resize(graph.nodes.size());
   }
 
-  void run() {
+  [[gnu::cold]] void run() {
     bool changed = false;
     for (size_t k = 0; k < graph_.nodes.size(); ++k) {
       Node& n = graph_.nodes[k];
@@ -161,7 +163,7 @@ class CommonSubexpressions {
            n.op != Op::kDequantize;
   }
   /// Makes node k's outputs those of an equal node before it, if there is one; else later nodes may find it.
-  bool merge(size_t k) {
+  [[gnu::cold]] bool merge(size_t k) {
     const Node& n = graph_.nodes[k];
     hashes_[k] = hash_of(n);
     size_t slot = hashes_[k] & (table_.size() - 1);
@@ -175,7 +177,7 @@ class CommonSubexpressions {
     table_[slot] = static_cast<int>(k);
     return false;
   }
-  bool reads_from(const Node& before, const Node& n, int k) {
+  [[gnu::cold]] bool reads_from(const Node& before, const Node& n, int k) {
     if (!live_) live_ = std::make_unique<LiveBytes>(graph_);
     for (size_t i = 0; i < n.outputs.size(); ++i)
       if (n.outputs[i] != kNoValue && !live_->extend(graph_, before.outputs[i], n.outputs[i], k)) return false;
@@ -186,7 +188,7 @@ class CommonSubexpressions {
   static uint64_t hash_of(const void* data, size_t bytes) {
     return std::hash<std::string_view>()({static_cast<const char*>(data), bytes});
   }
-  uint64_t hash_of(const Node& n) {
+  [[gnu::cold]] uint64_t hash_of(const Node& n) {
     uint64_t h = 0xcbf29ce484222325;
     const auto mix = [&h](uint64_t v) { h = std::rotl((h ^ v) * 0x9e3779b97f4a7c15, 29); };
     mix(static_cast<uint64_t>(n.op));
@@ -205,7 +207,7 @@ class CommonSubexpressions {
     mix(hash_of(text_.data(), text_.size()));
     return h;
   }
-  bool equal(const Node& a, const Node& b) {
+  [[gnu::cold]] bool equal(const Node& a, const Node& b) {
     if (a.op != b.op || a.inputs.size() != b.inputs.size() || a.outputs.size() != b.outputs.size()) return false;
     for (size_t i = 0; i < a.inputs.size(); ++i)
       if (!same_value(a.inputs[i], b.inputs[i])) return false;
@@ -241,6 +243,6 @@ class CommonSubexpressions {
 
 }  // namespace
 
-void merge_common_subexpressions(Graph& graph) { CommonSubexpressions(graph).run(); }
+[[gnu::cold]] void merge_common_subexpressions(Graph& graph) { CommonSubexpressions(graph).run(); }
 
 }  // namespace smelt

@@ -16,6 +16,7 @@
 #include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/prefetch.h"
 #include "backends/cpu/core/vectors-inl.h"
+#include "base/selection.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
@@ -469,9 +470,15 @@ void layer_norm(const float* x, int64_t n, double epsilon, bool rms, const float
 }
 
 VectorOps make_vector_ops() {
-  return {max_taps,     sum_taps,        max_taps_i8, sum_taps_i8,       max_strided, sum_strided,        add,
-          copy_lines,   softcap,         scale_clamp, reduce_max_or_nan, reduce_sum,  reduce_sum_squares, softmax,
-          exponentials, softmax_strided, layer_norm};
+  // A build for some models leaves out what no kernel of it asks for.
+  constexpr auto kLines = builds_op("Pool") ? copy_lines : nullptr;
+  constexpr auto kSoftcap = builds_op("Attention") ? softcap : nullptr;
+  constexpr auto kExponentials = builds_op("Attention") ? exponentials : nullptr;
+  constexpr auto kStrided = builds_cpu_kernel("Softmax", "softmax_strided_f32") ? softmax_strided : nullptr;
+  constexpr auto kLayerNorm = builds_cpu_kernel("LayerNorm", "layer_norm_f32") ? layer_norm : nullptr;
+  return {max_taps,      sum_taps, max_taps_i8, sum_taps_i8,       max_strided, sum_strided,        add,
+          kLines,        kSoftcap, scale_clamp, reduce_max_or_nan, reduce_sum,  reduce_sum_squares, softmax,
+          kExponentials, kStrided, kLayerNorm};
 }
 
 }  // namespace smelt::HWY_NAMESPACE
