@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Times of 3x3 convolutions: direct, Winograd's F(2x2, 3x3) and F(4x4, 3x3). Needs onnx and numpy.
 
-    winograd.py [--int8] [--smelt FILE] [--sizes 14,28] [--channels 64x64,128x32] [--dilation 2]
+    winograd.py [--int8|--bf16] [--smelt FILE] [--sizes 14,28] [--channels 64x64,128x32] [--dilation 2]
 
-Prints a line a shape: size of the image, channels in and out, microseconds of the three kernels in float32 or, --int8, of
-bytes. Each shape is a network of so many convolutions with weights of their own that F(4x4, 3x3)'s filters exceed the
-level-3 cache, or those of bytes the level-2 cache, as real networks' do. The estimates of winograd_choice.cc and
-winograd_choice_i8.h are fitted to these figures. Pin it: taskset -c 1 winograd.py.
+Prints a line a shape: size of the image, channels in and out, microseconds of the three kernels in float32, --int8 of
+bytes, or --bf16 in bfloat16, where F(4x4, 3x3) stays one of float32. Each shape is a network of so many convolutions with
+weights of their own that F(4x4, 3x3)'s filters exceed the level-3 cache, or those of bytes the level-2 cache, as real
+networks' do. The estimates of winograd_choice.cc and winograd_choice_i8.h are fitted to these figures. Pin it: taskset -c
+1 winograd.py.
 """
 
 import argparse
@@ -76,10 +77,10 @@ def byte_network(size, c_in, c_out):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def microseconds(smelt, model, folder, setting):
+def microseconds(smelt, model, folder, setting, options):
     """Mean of the convolutions."""
     profile = folder / "profile.json"
-    command = [smelt, "bench", model, "--threads", "1", "--seconds", "0.05", "--warmup", "1", "--profile", profile]
+    command = [smelt, "bench", model, "--threads", "1", "--seconds", "0.05", "--warmup", "1", "--profile", profile, *options]
     environment = os.environ | {"SMELT_CPU_WINOGRAD": setting}
     subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     times = [n["micros_per_run"] for n in json.loads(profile.read_text()) if n["kernel"].startswith("conv_")]
@@ -93,6 +94,7 @@ def main():
     parser.add_argument("--channels", default=CHANNELS)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--int8", action="store_true")
+    parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--dilation", type=int, default=1, help="of the float32 ones")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -103,8 +105,9 @@ def main():
                 c_in, c_out = map(int, channels.split("x"))
                 made = byte_network(size, c_in, c_out) if args.int8 else network(size, c_in, c_out, args.dilation)
                 onnx.save(made, model)
-                settings = ("0", "always2", "always4")
-                times = [[microseconds(args.smelt, model, folder, s) for s in settings] for _ in range(args.rounds)]
+                settings, options = ("0", "always2", "always4"), ["--bf16"] * args.bf16
+                rounds = range(args.rounds)
+                times = [[microseconds(args.smelt, model, folder, s, options) for s in settings] for _ in rounds]
                 print(size, c_in, c_out, *(f"{min(t):.4g}" for t in zip(*times, strict=True)), flush=True)
 
 

@@ -194,27 +194,31 @@ TEST(ConvWinogradF32, ErrorIsBounded) {
   }
 }
 
+/// The case's three images are equal.
+void expect_equal_bits(OpCase c, const char* name, Isa isa) {
+  auto* x = c.inputs[0].data<float>();
+  const int64_t image = c.inputs[0].elements() / 3;
+  std::copy_n(x, image, x + image);
+  std::copy_n(x, image, x + 2 * image);
+  KernelRunner runner(c);
+  std::vector<float> first;
+  for (const int threads : {1, 2, 3, 5}) {
+    const auto kernel = runner.make(kernel_named(name), isa.with(IsaFeature::kOneOrder), threads);
+    ASSERT_TRUE(kernel);
+    const auto got = runner.run(*kernel, threads);
+    ASSERT_TRUE(got.ok());
+    const Tensor& y = (*got)[0];
+    const auto n = static_cast<size_t>(y.elements() / 3);
+    if (first.empty()) first.assign(y.data<float>(), y.data<float>() + n);
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_EQ(std::memcmp(first.data(), y.data<float>() + i * n, n * sizeof(float)), 0) << name << threads;
+  }
+}
+
 TEST(ConvWinogradF32, EqualBitsForAnyThreadsAndPositionInABatch) {
   for (const auto& k : kWinogradKernels) {
     const WinogradVariable variable(k.variable);
-    OpCase c = winograd_case({3, 33, 9, 10, 20, 1});
-    auto* x = c.inputs[0].data<float>();
-    const int64_t image = c.inputs[0].elements() / 3;
-    std::copy_n(x, image, x + image);
-    std::copy_n(x, image, x + 2 * image);
-    KernelRunner runner(c);
-    std::vector<float> first;
-    for (const int threads : {1, 2, 3, 5}) {
-      const auto kernel = runner.make(kernel_named(k.kernel), best_isa().with(IsaFeature::kOneOrder), threads);
-      ASSERT_TRUE(kernel);
-      const auto got = runner.run(*kernel, threads);
-      ASSERT_TRUE(got.ok());
-      const Tensor& y = (*got)[0];
-      const auto n = static_cast<size_t>(y.elements() / 3);
-      if (first.empty()) first.assign(y.data<float>(), y.data<float>() + n);
-      for (size_t i = 0; i < 3; ++i)
-        EXPECT_EQ(std::memcmp(first.data(), y.data<float>() + i * n, n * sizeof(float)), 0) << k.kernel << threads;
-    }
+    expect_equal_bits(winograd_case({3, 33, 9, 10, 20, 1}), k.kernel, best_isa());
   }
 }
 
@@ -228,6 +232,89 @@ TEST(ConvWinogradF32, VariableChooses) {
     const WinogradVariable variable(value);
     EXPECT_EQ(chosen(), name);
   }
+}
+
+constexpr const char* kBf16 = "conv_winograd_2x2_bf16";
+
+const WinogradRow kBf16Rows[] = {
+    {1, 32, 12, 11, 32, 1, ActKind::kRelu},
+    {2, 48, 13, 12, 50, 0, ActKind::kTanh},
+    {1, 800, 7, 7, 40, 1},  // two chunks of channels
+    {2, 16, 5, 3, 1, 1},
+    {1, 64, 30, 41, 33, 2, ActKind::kNone, false},
+    {2, 16, 17, 15, 40, 2, ActKind::kRelu, true, 2},
+};
+
+/// Integers that bfloat16 holds, also transformed.
+OpCase case_of_integers(const WinogradRow& row, FilterLayout filter = FilterLayout::kOSI) {
+  return winograd_case(row, filter, [](const Shape& shape, uint32_t seed) {
+    Tensor t = random_tensor(DType::kF32, shape, -3, 3, seed);
+    auto* x = t.data<float>();
+    for (int64_t i = 0; i < t.elements(); ++i) x[i] = std::round(x[i]) * (seed == 2 ? 4.0f : 1.0f);
+    return t;
+  });
+}
+
+TEST(ConvWinogradBf16, ExactOperands) {
+  if (!machine_has(Isa::kBf16)) GTEST_SKIP() << "this machine has no AVX-512 BF16";
+  const WinogradVariable variable("always2");
+  for (const WinogradRow& r : kBf16Rows) check_named(case_of_integers(r), kBf16, Isa::kBf16, kWinogradSums);
+  check_named(case_of_integers(kBf16Rows[1], FilterLayout::kOIS), kBf16, Isa::kBf16, kWinogradSums);
+}
+
+TEST(ConvWinogradBf16, NumbersThatAreNotFinite) {
+  if (!machine_has(Isa::kBf16)) GTEST_SKIP() << "this machine has no AVX-512 BF16";
+  const WinogradVariable variable("always2");
+  for (const float value : {INFINITY, -INFINITY, NAN, 3e38f}) {
+    OpCase c = case_of_integers(kBf16Rows[0]);
+    c.inputs[0].data<float>()[c.inputs[0].elements() / 2] = value;
+    check_named(c, kBf16, Isa::kBf16, kWinogradSums);
+  }
+}
+
+// The header of conv_winograd_f32.cc states the bound.
+TEST(ConvWinogradBf16, ErrorIsBounded) {
+  if (!machine_has(Isa::kBf16)) GTEST_SKIP() << "this machine has no AVX-512 BF16";
+  const WinogradVariable variable("always2");
+  const WinogradRow shape{1, 48, 14, 14, 24, 0, ActKind::kNone, false};
+  for (size_t kind = 0; kind < std::size(kNumbers); ++kind) {
+    SCOPED_TRACE(kNumbers[kind].name);
+    const OpCase c =
+        winograd_case(shape, FilterLayout::kOSI, [&](const Shape& s, uint32_t seed) { return numbers(s, seed, kind); });
+    const ExactConv exact(shape, c.inputs[0], c.inputs[1]);
+    KernelRunner runner(c);
+    const auto errors = [&](const char* name) {
+      const auto kernel = runner.make(kernel_named(name), Isa::kBf16);
+      EXPECT_TRUE(kernel) << name;
+      const auto got = runner.run(*kernel);
+      EXPECT_TRUE(got.ok());
+      return exact.errors((*got)[0]);
+    };
+    const auto [largest, squares] = errors(kBf16);
+    EXPECT_LE(largest, 16 * (0x1p-7 + static_cast<double>(shape.c_in + 32) * 0x1p-22));
+    EXPECT_GT(squares, 0);
+    if (kind == 0 || kNumbers[kind].rectified) {
+      EXPECT_LE(std::sqrt(squares), 2 * std::sqrt(errors("conv_nhwc_bf16").second));
+    }
+  }
+}
+
+TEST(ConvWinogradBf16, EqualBitsForAnyThreadsAndPositionInABatch) {
+  if (!machine_has(Isa::kBf16)) GTEST_SKIP() << "this machine has no AVX-512 BF16";
+  const WinogradVariable variable("always2");
+  expect_equal_bits(winograd_case({3, 48, 9, 10, 20, 1}), kBf16, Isa::kBf16);
+}
+
+TEST(ConvWinogradBf16, IsChosenWhereItTakesLessTime) {
+  if (!machine_has(Isa::kBf16)) GTEST_SKIP() << "this machine has no AVX-512 BF16";
+  const auto chosen = [](const WinogradRow& row) {
+    const OpCase c = winograd_case(row);
+    return std::string(KernelRunner(c).choose(Isa::kBf16, PackCache::Mode::kDry)->name);
+  };
+  EXPECT_EQ(chosen({1, 64, 28, 28, 64, 1}), kBf16);
+  EXPECT_EQ(chosen({1, 16, 14, 14, 16, 1}), "conv_nhwc_bf16");
+  const WinogradVariable variable("0");
+  EXPECT_EQ(chosen({1, 64, 28, 28, 64, 1}), "conv_nhwc_bf16");
 }
 
 }  // namespace

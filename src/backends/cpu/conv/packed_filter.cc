@@ -16,12 +16,24 @@ struct PackedFilterKey {
   auto operator<=>(const PackedFilterKey&) const = default;
 };
 
-/// `filter`: floats, aligned or not. A panel at a time is copied: no copy of all stands beside the packed form.
 Packed pack(const ConvShape& g, const GemmF32& gemm, const std::byte* filter, const float* bias) {
-  constexpr int64_t kFloat = sizeof(float);
   const int64_t step = gemm.words(g.c_in) * gemm.word, k = g.taps() * step, rows = k / gemm.word;
-  const int64_t group_words = gemm.packed_size(rows, g.c_out), most = std::min(gemm.nr(), g.c_out);
-  auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group_words * g.groups * kFloat));
+  const int64_t group_words = gemm.packed_size(rows, g.c_out);
+  auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group_words * g.groups) * sizeof(float));
+  each_panel_of_filters(g, gemm, filter, [&](const FilterPanel& panel) {
+    const int64_t first = panel.group * g.c_out + panel.column;
+    gemm.pack(panel.filters, 1, k, k, panel.used, bias ? bias + first : nullptr,
+              packed->data<float>() + panel.group * group_words + gemm.panel_offset(rows, panel.column / gemm.nr()));
+  });
+  return packed;
+}
+
+}  // namespace
+
+void each_panel_of_filters(const ConvShape& g, const GemmF32& gemm, const std::byte* filter,
+                           const std::function<void(const FilterPanel&)>& take) {
+  constexpr int64_t kFloat = sizeof(float);
+  const int64_t step = gemm.words(g.c_in) * gemm.word, k = g.taps() * step, most = std::min(gemm.nr(), g.c_out);
   const bool in_order =
       g.c_in == step && g.filter_o == k && (g.taps() == 1 || g.filter_s == g.c_in) && (g.c_in == 1 || g.filter_i == 1);
   // From the first element of so many filters to the last one.
@@ -33,9 +45,8 @@ Packed pack(const ConvShape& g, const GemmF32& gemm, const std::byte* filter, co
       ordered(static_cast<size_t>(in_order ? 0 : most * k));
   if (!apart) copy_file_bytes(filter, copy.size() * sizeof(float), copy.data());
   for (int64_t group = 0; group < g.groups; ++group)
-    for (int64_t panel = 0; panel < gemm.panels(g.c_out); ++panel) {
-      const int64_t column = panel * gemm.nr(), used = std::min(gemm.nr(), g.c_out - column);
-      const int64_t first = group * g.c_out + column;
+    for (int64_t column = 0; column < g.c_out; column += gemm.nr()) {
+      const int64_t used = std::min(gemm.nr(), g.c_out - column), first = group * g.c_out + column;
       if (apart)
         copy_file_bytes(filter + first * g.filter_o * kFloat, static_cast<size_t>(span(used) * kFloat), copy.data());
       const float* const filters = copy.data() + (apart ? 0 : first * g.filter_o);
@@ -45,14 +56,10 @@ Packed pack(const ConvShape& g, const GemmF32& gemm, const std::byte* filter, co
           const float* const from = filters + o * g.filter_o + t * g.filter_s;
           for (int64_t i = 0; i < g.c_in; ++i) to[i] = from[i * g.filter_i];
         }
-      gemm.pack(in_order ? filters : ordered.data(), 1, k, k, used, bias ? bias + first : nullptr,
-                packed->data<float>() + group * group_words + gemm.panel_offset(rows, panel));
+      take({group, column, used, in_order ? filters : ordered.data()});
     }
   release_pages(filter, static_cast<size_t>(g.all_out() * g.taps() * g.c_in * kFloat));
-  return packed;
 }
-
-}  // namespace
 
 Packed packed_filter_f32(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec) {
   const Tensor* const bias = spec.has(2) ? spec.constant(2) : nullptr;

@@ -19,6 +19,7 @@ constexpr NamedSetting<WinogradSetting> kSettings[] = {
 // one core, 2026-11-23; `filter` and `few` to those that winograd_choice_test.cc holds, of 2026-11-26.
 
 constexpr double kTileRows = 14;  ///< of a matrix product
+constexpr double kGain = 0.95;    ///< least share of the other's time that pays for a larger error
 
 /// Channels in whole vectors of 16.
 double vectors(int64_t channels) { return static_cast<double>(round_up(channels, 16)); }
@@ -35,30 +36,36 @@ double share_of_taps(const ConvShape& g, int d) {
   return static_cast<double>(inside) / static_cast<double>(g.kernel[d] * g.out[d]);
 }
 
-double direct_time(const ConvShape& g) {
-  constexpr double kProduct = 0.0044, kTileOverhead = 13.5, kCopy = 0.22, kTile = 8, kNode = 60;
+/// Of a direct convolution: `product` of a product, as many as `overhead` more for each tile; `copy` of an element of
+/// the image.
+struct DirectTimes {
+  double product, overhead, copy, tile, node;
+};
+constexpr DirectTimes kDirect{0.0044, 13.5, 0.22, 8, 60};
+
+double direct_time(const ConvShape& g, const DirectTimes& times) {
   const auto pixels = static_cast<double>(g.batch * g.out_pixels());
   const double taps = static_cast<double>(g.k()) * share_of_taps(g, 1) * share_of_taps(g, 2);
   const double products = taps * vectors(g.c_out), tiles = std::ceil(pixels / kTileRows);
-  return kProduct * products * (pixels + kTileOverhead * tiles) + kCopy * pixels * static_cast<double>(g.c_in) +
-         kTile * tiles + kNode;
+  return times.product * products * (pixels + times.overhead * tiles) +
+         times.copy * pixels * static_cast<double>(g.c_in) + times.tile * tiles + times.node;
 }
 
 /// Of a tile of a side: `transform` of an element of a transformed tile, `tile` for its addresses; `filter` of a
-/// filter, `few` where tiles are so few that the transformed one stays in registers.
+/// filter, `few` where tiles are so few that the transformed one stays in registers; `product` and `overhead` as of
+/// DirectTimes.
 struct WinogradTimes {
   int side;
-  double transform, tile, filter, few;
+  double transform, tile, filter, few, product = 0.0083, overhead = 2.5, node = 100;
 };
 
 double winograd_time(const ConvShape& g, const WinogradTimes& times) {
-  constexpr double kProduct = 0.0083, kTileOverhead = 2.5, kNode = 100;
   const auto tiles = static_cast<double>(g.batch * winograd_tiles(g, 1, times.side) * winograd_tiles(g, 2, times.side));
   const auto positions = static_cast<double>((times.side + 2) * (times.side + 2));
   const double filters = static_cast<double>(g.c_in) * vectors(g.c_out);
-  return kProduct * positions * filters * (tiles + kTileOverhead * std::ceil(tiles / kTileRows)) +
+  return times.product * positions * filters * (tiles + times.overhead * std::ceil(tiles / kTileRows)) +
          times.transform * positions * tiles * (vectors(g.c_in) + vectors(g.c_out)) + times.tile * tiles +
-         (tiles == kFewTiles ? times.few : times.filter) * filters + kNode;
+         (tiles == kFewTiles ? times.few : times.filter) * filters + times.node;
 }
 
 }  // namespace
@@ -86,8 +93,7 @@ int64_t winograd_tiles(const ConvShape& g, int d, int64_t side) {
 
 int winograd_tile(const ConvShape& g, const WinogradSetting& setting, double direct_share) {
   if (setting.always) return setting.largest_tile;
-  constexpr double kGain = 0.95;  // least share of the other's time that pays for a larger error
-  double least = direct_share * direct_time(g);
+  double least = direct_share * direct_time(g, kDirect);
   int tile = 0;
   for (const WinogradTimes& times : {WinogradTimes{2, 0.07, 45, 0.8, 0.8}, WinogradTimes{4, 0.11, 75, 1.5, 0.8}}) {
     if (times.side > setting.largest_tile) break;
@@ -97,6 +103,15 @@ int winograd_tile(const ConvShape& g, const WinogradSetting& setting, double dir
     }
   }
   return tile;
+}
+
+bool takes_winograd_bf16(const ConvShape& g, const WinogradSetting& setting) {
+  if (setting.always) return setting.largest_tile == 2;
+  // Fitted to the times of 50 shapes that bench/kernels/winograd.py --bf16 prints on an AMD EPYC (Zen 5), one core,
+  // 2026-11-28. F(4x4, 3x3) in float32 takes at most a tenth less where this one takes less than the direct one.
+  constexpr DirectTimes kDirectBf16{0.0011, 34.5, 0.045, 29, 39};
+  constexpr WinogradTimes kWinogradBf16{2, 0.034, 47, 0.18, 0.18, 0.004, 0, 224};
+  return setting.largest_tile >= 2 && winograd_time(g, kWinogradBf16) < kGain * direct_time(g, kDirectBf16);
 }
 
 }  // namespace smelt

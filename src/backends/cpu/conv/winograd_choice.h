@@ -30,4 +30,8 @@ int64_t winograd_tiles(const ConvShape& g, int d, int64_t side);
 /// float32. The answer is the same for all levels of equal share and numbers of threads.
 int winograd_tile(const ConvShape& g, const WinogradSetting& setting, double direct_share = 1);
 
+/// True if a convolution by F(2x2, 3x3) in bfloat16 takes less time than the direct one in bfloat16, and the setting
+/// permits it.
+bool takes_winograd_bf16(const ConvShape& g, const WinogradSetting& setting);
+
 }  // namespace smelt

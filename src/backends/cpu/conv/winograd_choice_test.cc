@@ -56,6 +56,21 @@ constexpr struct {
     {12, 20, 256, 256, 789, 1441, 3214},  {12, 33, 256, 256, 3034, 5634, 3250},
 };
 
+/// Microseconds that bench/kernels/winograd.py --bf16 measured: AMD EPYC (Zen 5), one core, 2026-11-28.
+constexpr struct {
+  int64_t size, c_in, c_out;
+  double direct, f2;
+} kMeasuredBf16[] = {
+    {4, 16, 16, 0.3252, 0.6279}, {4, 64, 64, 3.663, 2.646},    {4, 256, 256, 55.68, 27.89},
+    {7, 16, 16, 0.7164, 1.615},  {7, 128, 128, 29.58, 20.93},  {7, 512, 512, 489.7, 297.9},
+    {10, 64, 64, 14.6, 10.14},   {10, 256, 256, 231.2, 116.8}, {14, 16, 16, 2.251, 4.188},
+    {14, 32, 128, 29.32, 23.55}, {14, 64, 64, 28.98, 19.64},   {14, 128, 32, 29.49, 18.8},
+    {14, 256, 256, 450, 222.6},  {14, 512, 512, 1840, 892.6},  {28, 16, 16, 8.879, 16.16},
+    {28, 32, 32, 30.21, 28.63},  {28, 64, 64, 117, 78.16},     {28, 128, 128, 471.9, 261.6},
+    {56, 16, 16, 36.26, 66.15},  {56, 64, 64, 466.4, 313.2},   {56, 64, 16, 135.6, 123.8},
+    {112, 32, 32, 487.1, 444.2}, {112, 64, 64, 1874, 1299},    {112, 128, 128, 7411, 4868},
+};
+
 ConvShape shape_of(int64_t size, int64_t c_in, int64_t c_out, int64_t dilation = 1) {
   ConvShape g;
   g.c_in = c_in;
@@ -83,6 +98,17 @@ TEST(WinogradChoice, OfDilatedConvolutionsToo) {
     const double time = tile == 0 ? m.direct : tile == 2 ? m.f2 : m.f4;
     EXPECT_LE(time, 1.1 * std::min({m.direct, m.f2, m.f4})) << m.dilation << ' ' << m.size << ' ' << m.c_in;
   }
+}
+
+TEST(WinogradChoice, InBfloat16TakesLittleMoreThanTheLeastTime) {
+  for (const auto& m : kMeasuredBf16) {
+    const double time = takes_winograd_bf16(shape_of(m.size, m.c_in, m.c_out), {}) ? m.f2 : m.direct;
+    EXPECT_LE(time, 1.12 * std::min(m.direct, m.f2)) << m.size << ' ' << m.c_in << ' ' << m.c_out;
+  }
+  const ConvShape g = shape_of(14, 64, 64);
+  EXPECT_FALSE(takes_winograd_bf16(g, *winograd_setting_named("0")));
+  EXPECT_FALSE(takes_winograd_bf16(g, *winograd_setting_named("always4")));
+  EXPECT_TRUE(takes_winograd_bf16(shape_of(4, 16, 16), *winograd_setting_named("always2")));
 }
 
 TEST(WinogradChoice, SettingLimitsTheTile) {

@@ -117,32 +117,58 @@ void winograd_filter(const float* g, int64_t tap, int64_t channels, float* u, in
   });
 }
 
+/// B'dB of one vector of channels of a tile, from channel c on. put(value): takes the elements in order.
+template <class Scheme, class Part, class Put>
+HWY_INLINE void transform_input(const Part& part, const float* const* d, int64_t c, Put put) {
+  constexpr int kSide = Scheme::kTile + 2;
+  using V = typename Part::V;
+  V t[kSide][kSide];  // columns of B'd
+#pragma GCC unroll 6
+  for (int j = 0; j < kSide; ++j) {
+    V column[kSide];
+#pragma GCC unroll 6
+    for (int i = 0; i < kSide; ++i) column[i] = part.load(d[i * kSide + j] + c);
+    Scheme::input(part.d, column, t[j]);
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < kSide; ++i) {
+    V row[kSide], made[kSide];
+#pragma GCC unroll 6
+    for (int j = 0; j < kSide; ++j) row[j] = t[j][i];
+    Scheme::input(part.d, row, made);
+#pragma GCC unroll 6
+    for (int j = 0; j < kSide; ++j) put(made[j]);
+  }
+}
+
 template <class Scheme>
 void winograd_input(const float* const* d, int64_t channels, float* v, int64_t step) {
-  constexpr int kSide = Scheme::kTile + 2;
   each_vector(channels, [&](auto part, int64_t c) HWY_ATTR {
-    using V = typename decltype(part)::V;
     const int64_t stride = step;  // not read anew behind every store
     float* to = v + c;
-    V t[kSide][kSide];  // columns of B'd
-#pragma GCC unroll 6
-    for (int j = 0; j < kSide; ++j) {
-      V column[kSide];
-#pragma GCC unroll 6
-      for (int i = 0; i < kSide; ++i) column[i] = part.load(d[i * kSide + j] + c);
-      Scheme::input(part.d, column, t[j]);
-    }
-#pragma GCC unroll 6
-    for (int i = 0; i < kSide; ++i) {
-      V row[kSide], made[kSide];
-#pragma GCC unroll 6
-      for (int j = 0; j < kSide; ++j) row[j] = t[j][i];
-      Scheme::input(part.d, row, made);
-#pragma GCC unroll 6
-      for (int j = 0; j < kSide; ++j, to += stride) part.store(made[j], to);
-    }
+    transform_input<Scheme>(part, d, c, [&](auto value) HWY_ATTR {
+      part.store(value, to);
+      to += stride;
+    });
   });
 }
+
+#if HWY_TARGET == HWY_AVX3
+template <class Scheme>
+void winograd_input_bf16(const float* const* d, int64_t channels, float* v, int64_t step) {
+  const WholeVector<hn::ScalableTag<float>> part{};
+  const int64_t stride = step;  // not read anew behind every store
+  for (int64_t c = 0; c < channels; c += 16) {
+    float* to = v + c / 2;
+    transform_input<Scheme>(part, d, c, [&](auto value) HWY_ATTR {
+      __m256i words;
+      asm("vcvtneps2bf16 %1, %0" : "=v"(words) : "v"(value.raw));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), words);
+      to += stride;
+    });
+  }
+}
+#endif
 
 template <class Scheme>
 bool winograd_output(const float* m, int64_t step, const float* bias, int64_t channels, float lo, float hi,
@@ -255,6 +281,13 @@ WinogradTransforms winograd_transforms() {
           winograd_dot};
 }
 WinogradTransforms make_winograd_2x2() { return winograd_transforms<Winograd2>(); }
+#if HWY_TARGET == HWY_AVX3
+WinogradTransforms make_winograd_2x2_bf16() {
+  WinogradTransforms made = make_winograd_2x2();
+  made.input = winograd_input_bf16<Winograd2>;
+  return made;
+}
+#endif
 WinogradTransforms make_winograd_4x4() {
   WinogradTransforms made = winograd_transforms<Winograd4>();
 #if HWY_MAX_BYTES >= 64 || HWY_ARCH_ARM_A64  // of 32 registers
@@ -272,6 +305,14 @@ namespace smelt {
 const WinogradTransforms& winograd_2x2_f32(Isa isa) {
   return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_winograd_2x2)(); });
 }
+
+#if defined(__x86_64__)
+const WinogradTransforms& winograd_2x2_bf16(Isa isa) {
+  return of_level(isa, [](Isa) { return N_AVX3::make_winograd_2x2_bf16(); });
+}
+#else
+const WinogradTransforms& winograd_2x2_bf16(Isa isa) { return winograd_2x2_f32(isa); }  // kBf16 is of x86
+#endif
 
 const WinogradTransforms& winograd_4x4_f32(Isa isa) {
   return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_winograd_4x4)(); });

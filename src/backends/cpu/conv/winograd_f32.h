@@ -12,7 +12,8 @@ struct WinogradTransforms {
   int tile = 0;  ///< output pixels along a side
   /// u[p * step + c] = (GgG')[p] of channel c. g[t * tap + c]: tap t of the 9.
   void (*filter)(const float* g, int64_t tap, int64_t channels, float* u, int64_t step) = nullptr;
-  /// v[p * step + c] = (B'dB)[p] of channel c. d: the tile's input pixels.
+  /// v[p * step + c] = (B'dB)[p] of channel c. d: the tile's input pixels. Where products are of bfloat16: words of
+  /// two channels, v[p * step + c / 2]; `channels` is then a multiple of 16.
   void (*input)(const float* const* d, int64_t channels, float* v, int64_t step) = nullptr;
   /// y[q][c] = clamp((A'mA)[q] + bias[c]) of channel c, m[p * step + c]. y: the output pixels; nullptr: outside the
   /// image. False if one of (A'mA)[q] is not finite.
@@ -40,5 +41,7 @@ constexpr int kFewTiles = 4, kFewChannels = 32;
 const WinogradTransforms& winograd_2x2_f32(Isa isa);
 /// F(4x4, 3x3), with the points 0, 5/8, -5/8, 3/2, -3/2 and infinity.
 const WinogradTransforms& winograd_4x4_f32(Isa isa);
+/// F(2x2, 3x3) of words for gemm_bf16(). Precondition: isa has kBf16.
+const WinogradTransforms& winograd_2x2_bf16(Isa isa);
 
 }  // namespace smelt
