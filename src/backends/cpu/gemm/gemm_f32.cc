@@ -68,14 +68,18 @@ void gemm_tile(const GemmChunk& chunk, const float* a, float* HWY_RESTRICT c, co
         for (int s = 1; s < kSplit; ++s) acc[s][m][j] = hn::Zero(d);
       }
   };
-  const float* const from = chunk.start ? chunk.start : c;
-  const ptrdiff_t from_step = chunk.start ? 0 : ldc;
-  if (row_bias)
+  if (row_bias) {
     begin_with([&](int m, int) HWY_ATTR { return hn::Set(d, row_bias[m]); });
-  else if (chunk.start || n >= NV * L)
-    begin_with([&](int m, int j) HWY_ATTR { return hn::LoadU(d, from + m * from_step + j * L); });
-  else
+  } else if (const float* const start = chunk.start) {
+    V addends[NV];
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) addends[j] = hn::LoadU(d, start + j * L);
+    begin_with([&](int, int j) HWY_ATTR { return addends[j]; });
+  } else if (n >= NV * L) {
+    begin_with([&](int m, int j) HWY_ATTR { return hn::LoadU(d, c + m * ldc + j * L); });
+  } else {
     begin_with([&](int m, int j) HWY_ATTR { return load_first(d, c + m * ldc + j * L, n - j * L); });
+  }
   [[maybe_unused]] const ptrdiff_t ahead_step = chunk.ahead_step;
   const char* rows[kGroups];
   const ptrdiff_t step = lda * 4;
