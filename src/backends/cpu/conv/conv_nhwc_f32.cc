@@ -207,6 +207,13 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
   Reads reads() const override { return lines_.use ? Reads::kImage : Reads::kBand; }
   const ConvShape& shape() const override { return shape_; }
   const EpilogueF32& row_epilogue() const override { return epilogue_; }
+  bool can_take_words() const override {
+    return g_.pointwise() && makes_words() && shape_.c_in % gemm_.word == 0 && g_.stride[1] == 1 && g_.stride[2] == 1;
+  }
+  void take_words() override {
+    takes_words_ = true;
+    pixel_ = g_.all_in();
+  }
   int64_t row_floats() const override { return slot_floats(); }
   void rows(const ImageRows& x, int64_t first, int64_t last, const EpilogueRun* epilogue, float* scratch,
             float* y) const override {
@@ -253,7 +260,7 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
     return scratch;
   }
   /// True if parts of an image are made words before they are multiplied.
-  bool makes_words() const { return gemm_.to_words && !image_in_words_; }
+  bool makes_words() const { return gemm_.to_words && !image_in_words_ && !takes_words_; }
   /// So many pixels of the images x, from `first` on, as words.
   void to_words(const float* x, int64_t first, int64_t pixels, float* words) const {
     const int64_t pixel = shape_.all_in();
@@ -411,6 +418,7 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
   int64_t plane_ = 1, units_ = 1;  ///< lines, their parts or tiles of a plane, or of an image; of all
   bool by_panels_ = false;
   bool image_in_words_ = false;  ///< before they are multiplied; else a part at a time, where words are no floats
+  bool takes_words_ = false;     ///< the image is words
   int64_t pixel_ = 1;            ///< elements from one pixel of what is multiplied, or made words, to the next
   int64_t image_step_ = 1;       ///< and from image to image
   Packed packed_;

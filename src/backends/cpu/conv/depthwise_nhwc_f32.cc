@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdint>
 #include <type_traits>
 
 #include "backends/cpu/core/targets.h"
@@ -17,7 +18,18 @@
 #include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "base/checked.h"
+#include "base/selection.h"
 #include "ops/conv/conv_shape.h"
+
+#ifndef SMELT_CPU_DEPTHWISE_F32
+#define SMELT_CPU_DEPTHWISE_F32
+namespace smelt {
+/// True for windows of `width` neighbouring columns, one or two columns apart.
+inline bool has_windows_of(const ConvShape& g, int64_t width) {
+  return g.dilation[2] == 1 && g.kernel[2] == width && g.stride[2] <= 2;
+}
+}  // namespace smelt
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
@@ -83,20 +95,23 @@ HWY_INLINE void each_large(const ConvShape& g, const EachPixel& each, Window& wi
   }
 }
 
-/// Channels [c0, c1) of some pixels of one row, as many as the part's lanes at a time.
-template <class Part>
+/// Channels [c0, c1) of some pixels of one row, as many as the part's lanes at a time. bfloat16: has_windows_of(g, 3).
+template <class Part, class T>
 HWY_INLINE void channels_of_pixels(Part part, const ConvShape& g, const EachPixel& each, Window& window,
-                                   const DepthwiseFilter& f, int64_t c0, int64_t c1, float* y_row) {
+                                   const DepthwiseFilter& f, int64_t c0, int64_t c1, T* y_row) {
+  constexpr bool kFloat = std::is_same_v<T, float>;
   const int64_t all = g.all_in(), pixel = all * each.step, line = g.in[2] * all * g.dilation[1];
   const int64_t s = g.stride[2], kw = g.kernel[2], tap = g.dilation[2] / each.step;
   const int64_t tiles = (each.count + kMostPixels - 1) / kMostPixels, most = (each.count + tiles - 1) / tiles;
   const Inside& inside = window.inside;
   if constexpr (std::is_same_v<Part, Whole>) {
-    if (tap == 1 && (kw == 3 || kw == 5) && s <= 2) {
-      const auto row =
-          kw == 3  ? s == 1 ? pixels_of_channels<kMostPixels, 3, 1, Part> : pixels_of_channels<kMostPixels, 3, 2, Part>
-           : s == 1 ? pixels_of_channels<kMostPixels, 5, 1, Part>
-                   : pixels_of_channels<kMostPixels, 5, 2, Part>;
+    if (tap == 1 && (kw == 3 || (kFloat && kw == 5)) && s <= 2) {
+      auto row =
+          s == 1 ? pixels_of_channels<kMostPixels, 3, 1, Part, T> : pixels_of_channels<kMostPixels, 3, 2, Part, T>;
+      if constexpr (kFloat)
+        if (kw == 5)
+          row =
+              s == 1 ? pixels_of_channels<kMostPixels, 5, 1, Part, T> : pixels_of_channels<kMostPixels, 5, 2, Part, T>;
       for (int64_t i = 0; i < each.count; i += most) {
         const float* const from = each.at(g, window, i);
         row(part, std::min(most, each.count - i), from, line, pixel, f, c0, c1, inside,
@@ -104,30 +119,33 @@ HWY_INLINE void channels_of_pixels(Part part, const ConvShape& g, const EachPixe
       }
       return;
     }
-    if (tap == 1 && s == 1 && each.count >= kLargePixels) {
-      if (const auto large = large_windows(kw))
-        return each_large(g, each, window, [&](const float* from, int64_t ox) {
-          large(from, line, pixel, f, c0, c1, inside, y_row + ox * all);
-        });
-      if constexpr (kManyRegisters)
-        if (kw >= kWideWindow)
-          return each_large(g, each, window, [&](const float* from, int64_t ox) {
-            wide_windows_of_channels(from, line, pixel, kw, f, c0, c1, inside, y_row + ox * all);
-          });
-    }
   }
-  const Windows windows{line, pixel, kw, tap, s};
-  for (int64_t i = 0; i < each.count; i += most) {
-    const float* const from = each.at(g, window, i);
-    wide_pixels_of_channels<kMostPixels>(part, std::min(most, each.count - i), from, windows, f, c0, c1, inside,
-                                         y_row + (each.first + i * each.step) * all);
+  if constexpr (kFloat) {
+    if constexpr (std::is_same_v<Part, Whole>)
+      if (tap == 1 && s == 1 && each.count >= kLargePixels) {
+        if (const auto large = large_windows(kw))
+          return each_large(g, each, window, [&](const float* from, int64_t ox) {
+            large(from, line, pixel, f, c0, c1, inside, y_row + ox * all);
+          });
+        if constexpr (kManyRegisters)
+          if (kw >= kWideWindow)
+            return each_large(g, each, window, [&](const float* from, int64_t ox) {
+              wide_windows_of_channels(from, line, pixel, kw, f, c0, c1, inside, y_row + ox * all);
+            });
+      }
+    const Windows windows{line, pixel, kw, tap, s};
+    for (int64_t i = 0; i < each.count; i += most) {
+      const float* const from = each.at(g, window, i);
+      wide_pixels_of_channels<kMostPixels>(part, std::min(most, each.count - i), from, windows, f, c0, c1, inside,
+                                           y_row + (each.first + i * each.step) * all);
+    }
   }
 }
 
 /// channels_of_pixels() of one row of output pixels.
-template <class Part>
+template <class Part, class T>
 void channels(Part part, const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t oy, int64_t c0,
-              int64_t c1, float* y_row) {
+              int64_t c1, T* y_row) {
   Window window(g, x, oy);
   int64_t step = 1;
   if constexpr (std::is_same_v<Part, Whole> && kManyRegisters)
@@ -137,9 +155,9 @@ void channels(Part part, const ConvShape& g, const ImageRows& x, const Depthwise
 }
 
 /// As channels(), of two rows as rows_at_once() says, PX neighbours at a time.
-template <int PX, int K, int STRIDE>
+template <int PX, int K, int STRIDE, class T>
 void channels_of_two_rows(const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t oy, int64_t c0,
-                          int64_t c1, float* y_row) {
+                          int64_t c1, T* y_row) {
   const int64_t pixel = g.all_in(), line = g.in[2] * pixel, y_line = g.out[2] * pixel;
   Window window(g, x, oy);
   for (int64_t i = 0; i < g.out[2]; i += PX) {
@@ -151,17 +169,19 @@ void channels_of_two_rows(const ConvShape& g, const ImageRows& x, const Depthwis
 }
 
 /// channels_of_two_rows() of as many neighbours as suit the width.
+template <class T>
 auto pair_rows(const ConvShape& g) {
-  using Rows = decltype(&channels_of_two_rows<kPairPixels, 3, 1>);
+  using Rows = decltype(&channels_of_two_rows<kPairPixels, 3, 1, T>);
   if constexpr (kManyRegisters) {
     const bool steps = g.kernel[2] == 3 && g.stride[2] == 1;
-    if (steps && g.out[2] % 7 == 0) return Rows{channels_of_two_rows<7, 3, 1>};
-    if (steps && g.out[2] % 5 == 0) return Rows{channels_of_two_rows<5, 3, 1>};
+    if (steps && g.out[2] % 7 == 0) return Rows{channels_of_two_rows<7, 3, 1, T>};
+    if (steps && g.out[2] % 5 == 0) return Rows{channels_of_two_rows<5, 3, 1, T>};
   }
   if constexpr (kMakesTwoRows) {
-    if (g.kernel[2] == 5) return Rows{channels_of_two_rows<kPairPixels, 5, 1>};
-    return g.stride[2] == 1 ? Rows{channels_of_two_rows<kPairPixels, 3, 1>}
-                            : Rows{channels_of_two_rows<kPairPixels, 3, 2>};
+    if constexpr (std::is_same_v<T, float>)
+      if (g.kernel[2] == 5) return Rows{channels_of_two_rows<kPairPixels, 5, 1, T>};
+    return g.stride[2] == 1 ? Rows{channels_of_two_rows<kPairPixels, 3, 1, T>}
+                            : Rows{channels_of_two_rows<kPairPixels, 3, 2, T>};
   }
   return Rows{};
 }
@@ -170,15 +190,16 @@ auto pair_rows(const ConvShape& g) {
 constexpr bool kMayHaveFewChannels = HWY_MAX_BYTES < 64;
 
 /// Rows [first, last) of output pixels, channels-last.
-void depthwise_rows(const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t first, int64_t last,
-                    float* y) {
+template <class T>
+void rows_of_pixels(const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t first, int64_t last,
+                    T* y) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t n = g.all_in(), full = n / lanes * lanes;
   // Channels whose filters stay in the level-1 cache.
   constexpr int64_t kMostBlock = 128, kFilterFloats = 4096;
   const int64_t block = std::clamp(kFilterFloats / g.taps() / lanes * lanes, lanes, std::max(lanes, kMostBlock));
-  const auto pair = pair_rows(g);
+  const auto pair = pair_rows<T>(g);
   for (int64_t oy = first, rows = 0; oy < last; oy += rows, y += rows * g.out[2] * n) {
     if constexpr (kMayHaveFewChannels)
       if (n < lanes) {
@@ -200,6 +221,18 @@ void depthwise_rows(const ConvShape& g, const ImageRows& x, const DepthwiseFilte
     if (full < n) make(n - lanes, n);  // some channels are made twice
   }
 }
+void depthwise_rows(const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t first, int64_t last,
+                    float* y) {
+  rows_of_pixels(g, x, f, first, last, y);
+}
+
+#if HWY_TARGET == HWY_AVX3
+/// As depthwise_rows() in bfloat16. Precondition: has_windows_of(g, 3), and channels fill vectors.
+void depthwise_rows_bf16(const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t first, int64_t last,
+                         float* y) {
+  rows_of_pixels(g, x, f, first, last, reinterpret_cast<uint16_t*>(y));
+}
+#endif
 
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -239,7 +272,8 @@ class DepthwiseNhwcF32 final : public Kernel, public RowStage {
         act_(spec.attrs<ConvAttrs>().act),
         stride_(round_up(g.groups, 16)),
         packed_(pack_depthwise(spec, g, stride_)),
-        rows_(SMELT_FOR_LEVEL(filled_level(spec.isa, g.groups), depthwise_rows)) {}
+        rows_(SMELT_FOR_LEVEL(filled_level(spec.isa, g.groups), depthwise_rows)),
+        has_bf16_(spec.isa.has(IsaFeature::kBf16)) {}
   bool take_epilogue(const EpilogueF32& epilogue) override { return clamps(act_) && epilogue_.take(epilogue); }
   Status run(KernelContext& ctx) const override {
     const EpilogueRun epilogue(epilogue_, ctx);
@@ -262,6 +296,15 @@ class DepthwiseNhwcF32 final : public Kernel, public RowStage {
   Reads reads() const override { return Reads::kRing; }
   const ConvShape& shape() const override { return g_; }
   const EpilogueF32& row_epilogue() const override { return epilogue_; }
+#if defined(__x86_64__)
+  bool can_make_words() const override {
+    constexpr int64_t kLanes = 16;
+    return has_bf16_ && has_windows_of(g_, 3) && g_.groups % kLanes == 0 && clamps(act_) && !epilogue_;
+  }
+  void make_words() override {
+    if constexpr (builds_cpu_kernel("Conv", "conv_nhwc_bf16")) rows_ = &N_AVX3::depthwise_rows_bf16;
+  }
+#endif
   void rows(const ImageRows& x, int64_t first, int64_t last, const EpilogueRun* epilogue, float*,
             float* y) const override {
     const Bounds bounds = activation_bounds(act_);
@@ -283,6 +326,7 @@ class DepthwiseNhwcF32 final : public Kernel, public RowStage {
   int64_t stride_;
   Packed packed_;
   void (*rows_)(const ConvShape&, const ImageRows&, const DepthwiseFilter&, int64_t, int64_t, float*);
+  bool has_bf16_;
 };
 
 }  // namespace

@@ -39,10 +39,22 @@ struct Inside {
   int64_t ky0, ky1, x0, x1, wrap, back;
 };
 
+/// Stores a vector of results: float32, or bfloat16 (uint16_t).
+template <class Part, class V>
+HWY_INLINE void put(const Part& part, V v, float* y) {
+  part.store(v, y);
+}
+#if HWY_TARGET == HWY_AVX3
+template <class V>
+HWY_INLINE void put(const Whole& /*part*/, V v, uint16_t* y) {
+  store_bf16(v, y);
+}
+#endif
+
 /// PX neighbouring output pixels of one vector of channels. x: the first pixel's first tap.
-template <int PX, int KW, int STRIDE, class Part>
+template <int PX, int KW, int STRIDE, class Part, class T>
 HWY_INLINE void pixels(Part part, const float* x, int64_t line, int64_t pixel, const DepthwiseFilter& f, int64_t c,
-                       const Inside& inside, float* y) {
+                       const Inside& inside, T* y) {
   const auto d = part.d;
   using V = hn::Vec<decltype(part.d)>;
   V acc[PX];
@@ -69,7 +81,7 @@ HWY_INLINE void pixels(Part part, const float* x, int64_t line, int64_t pixel, c
   }
   y += c;
 #pragma GCC unroll 7
-  for (int p = 0; p < PX; ++p) part.store(hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[p])), y + p * pixel);
+  for (int p = 0; p < PX; ++p) put(part, hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[p])), y + p * pixel);
 }
 
 /// True where registers hold more than the neighbours that all levels make at once.
@@ -79,9 +91,9 @@ constexpr int kPairPixels = 4;
 
 /// As pixels() for PX neighbours in each of two rows of output pixels, whose windows of K lines lie inside the image.
 /// y_line: from the one to the other.
-template <int PX, int K, int STRIDE, class Part>
+template <int PX, int K, int STRIDE, class Part, class T>
 HWY_INLINE void pixels_of_two_rows(Part part, const float* x, int64_t line, int64_t pixel, const DepthwiseFilter& f,
-                                   int64_t c, const Inside& inside, float* y, int64_t y_line) {
+                                   int64_t c, const Inside& inside, T* y, int64_t y_line) {
   const auto d = part.d;
   using V = hn::Vec<decltype(part.d)>;
   const int64_t x0 = inside.x0, x1 = inside.x1;
@@ -119,13 +131,13 @@ HWY_INLINE void pixels_of_two_rows(Part part, const float* x, int64_t line, int6
   for (int r = 0; r < 2; ++r, y += y_line)
 #pragma GCC unroll 7
     for (int p = 0; p < PX; ++p)
-      part.store(hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[r][p])), y + p * pixel);
+      put(part, hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[r][p])), y + p * pixel);
 }
 
 /// Computes at most `count` pixels, of channels [c0, c1).
-template <int PX, int KW, int STRIDE, class Part>
+template <int PX, int KW, int STRIDE, class Part, class T>
 void pixels_of_channels(Part part, int64_t count, const float* x, int64_t line, int64_t pixel, const DepthwiseFilter& f,
-                        int64_t c0, int64_t c1, const Inside& inside, float* y) {
+                        int64_t c0, int64_t c1, const Inside& inside, T* y) {
   if constexpr (PX > 1)
     if (count < PX) return pixels_of_channels<PX - 1, KW, STRIDE>(part, count, x, line, pixel, f, c0, c1, inside, y);
   for (int64_t c = c0; c < c1; c += static_cast<int64_t>(hn::Lanes(part.d)))

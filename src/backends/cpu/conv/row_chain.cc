@@ -39,11 +39,16 @@ class RowChain final : public Kernel {
     if (made.out[1] != stage->shape().in[1] || made.out[2] != stage->shape().in[2]) return false;  // one is turned
     const double value = static_cast<double>(made.batch * made.out[1]) * static_cast<double>(row_floats_of(made));
     const double before = repeated_products();
+    links_.back().words = last().can_make_words() && stage->can_take_words();
     add(std::move(next));
     constexpr double kFloats = 12, kProducts = 60;  // a nanosecond: written to and read from an outer cache; of stages
-    if (choose_band() && (repeated_products() - before) / kProducts < value / kFloats) return true;
+    if (choose_band() && (repeated_products() - before) / kProducts < value / kFloats) {
+      pass_words();
+      return true;
+    }
     next = std::move(links_.back().kernel);
     links_.pop_back();
+    links_.back().words = false;
     if (links_.size() > 1) choose_band();
     return false;
   }
@@ -65,14 +70,22 @@ class RowChain final : public Kernel {
   struct Link {
     std::unique_ptr<Kernel> kernel;
     RowStage* stage;
-    int64_t held = 0;  ///< rows of its output that a thread holds
-    int64_t at = 0;    ///< where they lie in a thread's memory
+    int64_t held = 0;    ///< rows of its output that a thread holds
+    int64_t at = 0;      ///< where they lie in a thread's memory
+    bool words = false;  ///< of two bfloat16, not floats
+    int64_t row() const { return row_floats_of(stage->shape()) / (words ? 2 : 1); }
   };
   using PerStage = std::array<int64_t, kMostStages>;
 
   void add(std::unique_ptr<Kernel> kernel) {
     RowStage* const stage = kernel->row_stage();
     links_.push_back({std::move(kernel), stage});
+  }
+  /// The last stage takes the rows of the one before as that one makes them.
+  void pass_words() {
+    if (!links_[links_.size() - 2].words) return;
+    links_[links_.size() - 2].stage->make_words();
+    links_.back().stage->take_words();
   }
   const RowStage& last() const { return *links_.back().stage; }
 
@@ -113,8 +126,8 @@ class RowChain final : public Kernel {
       rows = std::min(g.in[1], (rows - 1) * g.stride[1] + (g.kernel[1] - 1) * g.dilation[1] + 1);
       links_[i - 1].held = rows;
       links_[i - 1].at = floats;
-      if (rows > kRowsFloats / row_floats_of(links_[i - 1].stage->shape())) return false;
-      floats += padded_floats(rows * row_floats_of(links_[i - 1].stage->shape()));
+      if (rows > kRowsFloats / links_[i - 1].row()) return false;
+      floats += padded_floats(rows * links_[i - 1].row());
     }
     int64_t scratch = 0;
     for (const Link& link : links_) scratch = std::max(scratch, link.stage->row_floats());
@@ -150,7 +163,7 @@ class RowChain final : public Kernel {
     const EpilogueF32& epilogue = link.stage->row_epilogue();
     const ImageRows x = i > 0 ? ImageRows{memory + links_[i - 1].at, origin[i - 1], links_[i - 1].held}
                               : ImageRows{ctx.input(0).data<float>() + image * g.in_pixels() * g.all_in(), 0, g.in[1]};
-    const int64_t row = row_floats_of(g);
+    const int64_t row = link.row();
     if (i + 1 == links_.size()) {
       const EpilogueRun run(epilogue, ctx);
       float* const y = ctx.output(0).data<float>() + (image * g.out[1] + first) * row;

@@ -67,6 +67,8 @@ const std::vector<Chain>& chains() {
        {depthwise(3, 1, {1, 1, 1, 1}), pointwise(64), depthwise(3, 1, {1, 1, 1, 1}), pointwise(64, Tail::kSwish),
         depthwise(3, 2, {1, 1, 1, 1}), pointwise(96)},
        4},
+      {"rows of sevens", {1, 61, 49, 24}, {pointwise(96), depthwise(3, 1, {1, 1, 1, 1}), pointwise(24)}, 2},
+      {"rows of fives", {1, 61, 50, 24}, {pointwise(96), depthwise(3, 1, {1, 1, 1, 1}), pointwise(24)}, 2},
       {"small", {1, 20, 20, 24}, {pointwise(48), depthwise(3, 1, {1, 1, 1, 1}), pointwise(24)}, 0},
       {"short rows", {1, 700, 12, 8}, {pointwise(96), depthwise(3, 1, {1, 1, 1, 1})}, 0},
   };

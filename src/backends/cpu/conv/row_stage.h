@@ -29,6 +29,14 @@ class RowStage {
   virtual Reads reads() const = 0;
   virtual const ConvShape& shape() const = 0;
   virtual const EpilogueF32& row_epilogue() const = 0;
+  /// True if rows() can write words of two bfloat16, for a stage that takes them.
+  virtual bool can_make_words() const { return false; }
+  /// Rows are words from now on, half as long. Precondition: can_make_words(), and rows() writes them all at once.
+  virtual void make_words() {}
+  /// True if rows() makes words of the input's rows: it can take them as such.
+  virtual bool can_take_words() const { return false; }
+  /// The input's rows are words from now on. Precondition: can_take_words().
+  virtual void take_words() {}
   /// Scratch of rows().
   virtual int64_t row_floats() const { return 0; }
   /// Makes rows [first, last) of an image's output from y on. epilogue: computed on them; null: none.

@@ -161,9 +161,7 @@ void winograd_input_bf16(const float* const* d, int64_t channels, float* v, int6
   for (int64_t c = 0; c < channels; c += 16) {
     float* to = v + c / 2;
     transform_input<Scheme>(part, d, c, [&](auto value) HWY_ATTR {
-      __m256i words;
-      asm("vcvtneps2bf16 %1, %0" : "=v"(words) : "v"(value.raw));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), words);
+      store_bf16(value, to);
       to += stride;
     });
   }

@@ -49,6 +49,15 @@ constexpr bool kMaskedLoads = true;  // they do not fault
 constexpr bool kMaskedLoads = false;
 #endif
 
+#if defined(HWY_TARGET) && HWY_TARGET == HWY_AVX3
+/// Stores 16 floats as bfloat16, rounded to the nearest, ties to even. Precondition: the processor has AVX-512 BF16.
+HWY_INLINE void store_bf16(hn::Vec<hn::ScalableTag<float>> v, void* to) {
+  __m256i rounded;
+  asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(v.raw));
+  _mm256_storeu_si256(static_cast<__m256i*>(to), rounded);
+}
+#endif
+
 /// The nearest integers, ties to even, of float32 values that fit 32 bits (others give anything).
 template <class V>
 HWY_INLINE auto nearest_in_range(V v) {
