@@ -68,18 +68,14 @@ void gemm_tile(const GemmChunk& chunk, const float* a, float* HWY_RESTRICT c, co
         for (int s = 1; s < kSplit; ++s) acc[s][m][j] = hn::Zero(d);
       }
   };
-  if (row_bias) {
+  if (row_bias)
     begin_with([&](int m, int) HWY_ATTR { return hn::Set(d, row_bias[m]); });
-  } else if (const float* const start = chunk.start) {
-    V addends[NV];
-#pragma GCC unroll 2
-    for (int j = 0; j < NV; ++j) addends[j] = hn::LoadU(d, start + j * L);
-    begin_with([&](int, int j) HWY_ATTR { return addends[j]; });
-  } else if (n >= NV * L) {
+  else if (const float* const start = chunk.start)
+    begin_with([&](int, int j) HWY_ATTR { return hn::LoadU(d, start + j * L); });
+  else if (n >= NV * L)
     begin_with([&](int m, int j) HWY_ATTR { return hn::LoadU(d, c + m * ldc + j * L); });
-  } else {
+  else
     begin_with([&](int m, int j) HWY_ATTR { return load_first(d, c + m * ldc + j * L, n - j * L); });
-  }
   [[maybe_unused]] const ptrdiff_t ahead_step = chunk.ahead_step;
   const char* rows[kGroups];
   const ptrdiff_t step = lda * 4;
@@ -272,12 +268,15 @@ void short_rows_to_bf16(const float* a, int64_t rows, int64_t k, float* words) {
     const auto columns = static_cast<__mmask16>(used >> (half * 16));
     return V{_mm512_maskz_permutex2var_ps(columns, first.raw, index, second.raw)};
   };
-  for (const int64_t most = 32 / (k + 1); rows > 0; rows -= most, a += most * k, words += 16) {
-    const int64_t n = std::min(rows, most);
-    const V first = load_first(d, a, n * k), second = load_first(d, a + 16, n * k - 16);
-    const auto written = hn::FirstN(d, static_cast<size_t>(n * (k + 1) / 2));
-    hn::BlendedStore(Bf16Pairs::make(gather(first, second, 0), gather(first, second, 1)), written, d, words);
+  const int64_t most = 32 / (k + 1);
+  const auto behind = hn::FirstN(d, static_cast<size_t>(std::max<int64_t>(0, most * k - 16)));
+  for (; rows >= most; rows -= most, a += most * k, words += 16) {
+    const V first = hn::LoadU(d, a), second = hn::MaskedLoad(behind, d, a + 16);
+    hn::StoreU(Bf16Pairs::make(gather(first, second, 0), gather(first, second, 1)), d, words);
   }
+  const V first = load_first(d, a, rows * k), second = load_first(d, a + 16, rows * k - 16);
+  const auto written = hn::FirstN(d, static_cast<size_t>(rows * (k + 1) / 2));
+  hn::BlendedStore(Bf16Pairs::make(gather(first, second, 0), gather(first, second, 1)), written, d, words);
 }
 
 void rows_to_bf16(const float* a, int64_t rows, int64_t k, float* words) {
