@@ -21,7 +21,7 @@ namespace smelt {
 class ConvLineBuffer {
  public:
   [[gnu::cold]] ConvLineBuffer(const ConvShape& g, const GemmI8& gemm, Isa isa)
-      : g_(g), gemm_(gemm), rows_(g, false, nullptr), bands_(g, gemm), groups_(g, gemm, isa) {
+      : g_(g), gemm_(gemm), rows_(g, false, nullptr, lines_are_inside(g)), bands_(g, gemm), groups_(g, gemm, isa) {
     if (groups_.apply()) return;
     if (bands_.apply()) {
       chunks_ = bands_.chunks();
@@ -96,6 +96,13 @@ class ConvLineBuffer {
   }
 
  private:
+  /// True if no window has a line outside the image.
+  static bool lines_are_inside(const ConvShape& g) {
+    const auto inside = [&](int d) {
+      return g.pad[d] == 0 && (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] < g.in[d];
+    };
+    return inside(0) && inside(1);
+  }
   /// Length of a packed filter.
   int64_t k() const { return chunks_ > 0 ? chunks_ * steps_ * 4 : g_.k(); }
   /// Filters of g.k() elements, one behind the other, as ones of k(): `weights` themselves or in `workspace`.

@@ -22,8 +22,9 @@ class LineBuffer {
   /// overwritten.
   using Gather = void (*)(const uint8_t* from, int64_t n, int64_t step, int64_t channels, uint8_t* to);
 
-  /// Without `gather` (then not split) bytes are taken as they are.
-  LineBuffer(const ConvShape& g, bool split, Gather gather) : g_(g), parts_(split ? g.stride[2] : 1), gather_(gather) {
+  /// Without `gather` (then not split) bytes are taken as they are. inside: no row is asked for that the image lacks.
+  LineBuffer(const ConvShape& g, bool split, Gather gather, bool inside = false)
+      : g_(g), parts_(split ? g.stride[2] : 1), inside_(inside), gather_(gather) {
     const int64_t width = (g.out[2] - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1;
     pixels_ = (width + parts_ - 1) / parts_;
     const auto bytes = static_cast<__int128>(pixels_) * parts_ * g.all_in() + 64;
@@ -36,13 +37,14 @@ class LineBuffer {
   /// True if a thread's memory is small enough to be worth it. Else nothing else may be asked for.
   bool small() const { return lines_[0] * lines_[1] <= kMost / bytes_; }
   /// Memory of a thread, aligned to 64 bytes.
-  int64_t workspace_bytes() const { return outside_at() + bytes_; }
-  /// Forgets all rows, and makes a row of padding, which it returns. `zero` is what stands in it, after `gather`. Each
-  /// thread has its own row: one that another thread writes again and again would be slow to read.
+  int64_t workspace_bytes() const { return outside_at() + outside_bytes(); }
+  /// Forgets all rows, and makes a row of padding, which it returns, or a few bytes of it where all rows are inside.
+  /// `zero` is what stands in it, after `gather`. Each thread has its own row: one that another thread writes again and
+  /// again would be slow to read.
   const uint8_t* begin(uint8_t* workspace, uint8_t zero) const {
     clear(workspace);
     uint8_t* const outside = workspace + outside_at();
-    std::memset(outside, zero, static_cast<size_t>(bytes_));
+    std::memset(outside, zero, static_cast<size_t>(outside_bytes()));
     return outside;
   }
 
@@ -114,9 +116,11 @@ class LineBuffer {
   static constexpr int64_t kMost = int64_t{1} << 22;  ///< bytes of a thread's rows
 
   int64_t outside_at() const { return tags_ + lines_[0] * lines_[1] * bytes_; }
+  int64_t outside_bytes() const { return inside_ ? 64 : bytes_; }
 
   ConvShape g_;
   int64_t parts_, pixels_ = 0, bytes_ = 0, tags_ = 0;
+  bool inside_;
   int64_t lines_[2] = {};  ///< extent of a window in depth and height: rows of the ring, powers of two
   Gather gather_;
 };
