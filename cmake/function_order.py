@@ -4,9 +4,10 @@
 
     python3 cmake/function_order.py [--append] build/release/bin/smelt MODEL...
 
-Each model runs once with one thread under ptrace, with a breakpoint at the begin of every function, on Linux for
-x86-64. Functions that the archive names and no model calls come last.
---append: the archive's order stays; functions that it does not name come behind the one that is called before them.
+Each model runs once with one thread and once with two under ptrace, with a breakpoint at the begin of every function,
+on Linux for x86-64. Functions that the archive names and no model calls come last.
+--append: the archive's order stays; functions that it does not name come behind the one that is called before them, and
+those that only runs of two threads call come last.
 """
 
 import ctypes
@@ -18,10 +19,12 @@ import sys
 import tarfile
 from typing import NamedTuple
 
-TRACEME, GETREGS, SETREGS, CONT = 0, 12, 13, 7
+TRACEME, CONT, GETREGS, SETREGS, SETOPTIONS = 0, 7, 12, 13, 0x4200
+TRACECLONE, EXITKILL = 8, 1 << 20
 RIP = 16  # index of the program counter in user_regs_struct
 BREAKPOINT = b"\xcc"
-SIGTRAP = 5
+SIGTRAP, SIGSTOP = 5, 19
+WALL = 0x40000000  # waitpid() takes threads, too
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
@@ -59,6 +62,7 @@ def called(command, functions, arguments):
         libc.ptrace(TRACEME, 0, None, None)
         os.execv(command, [command, *arguments])
     os.waitpid(pid, 0)  # stops at the begin of the new program
+    libc.ptrace(SETOPTIONS, pid, None, TRACECLONE | EXITKILL)
     begin, order = begin_of(pid, command), []
     with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
         replaced = {}
@@ -68,25 +72,32 @@ def called(command, functions, arguments):
             memory.seek(begin + address)
             memory.write(BREAKPOINT)
         registers = (ctypes.c_ulonglong * 27)()
-        signal = 0
+        at_breakpoint = frozenset(replaced)
+        thread, signal = pid, 0
         while True:
-            libc.ptrace(CONT, pid, None, signal)
-            _, status = os.waitpid(pid, 0)
-            if os.WIFEXITED(status) or os.WIFSIGNALED(status):
+            libc.ptrace(CONT, thread, None, signal)
+            thread, status = os.waitpid(-1, WALL)
+            while thread != pid and not os.WIFSTOPPED(status):  # a thread ends
+                thread, status = os.waitpid(-1, WALL)
+            if not os.WIFSTOPPED(status):
                 if os.WIFSIGNALED(status) or os.WEXITSTATUS(status):
                     raise SystemExit(f"{command} {' '.join(arguments)} fails")
                 return order
             signal = os.WSTOPSIG(status)
-            libc.ptrace(GETREGS, pid, None, ctypes.byref(registers))
+            if signal == SIGSTOP or status >> 16:  # a thread begins, or made one
+                signal = 0
+                continue
+            libc.ptrace(GETREGS, thread, None, ctypes.byref(registers))
             at = registers[RIP] - 1
-            if signal != SIGTRAP or at not in replaced:
+            if signal != SIGTRAP or at not in at_breakpoint:
                 continue
             signal = 0
-            memory.seek(at)
-            memory.write(replaced.pop(at))
             registers[RIP] = at
-            libc.ptrace(SETREGS, pid, None, ctypes.byref(registers))
-            order.append(at - begin)
+            libc.ptrace(SETREGS, thread, None, ctypes.byref(registers))
+            if at in replaced:  # else two threads met it
+                memory.seek(at)
+                memory.write(replaced.pop(at))
+                order.append(at - begin)
 
 
 def merged(names, calls):
@@ -168,13 +179,22 @@ def main():
         names = archive.extractfile("function_order.txt").read().decode().split()
     there = {name for found in functions.values() for name in found}
     names = [name for name in names if name in there]
-    calls = [
-        called(command, functions, ["bench", model, "--json", "--threads", "1", "--runs", "1"])
-        for model in arguments[1:]
-    ]
-    order = [address for one in calls for address in one] if append else clustered(calls, sizes)
-    found = [name for address in order for name in functions[address]]
-    lines = merged(names, found) if append else list(dict.fromkeys(found + names))
+    calls, of_two = (
+        [
+            called(command, functions, ["bench", model, "--json", "--threads", threads, "--runs", "1"])
+            for model in arguments[1:]
+        ]
+        for threads in ("1", "2")
+    )
+
+    def names_of(order):
+        return [name for address in order for name in functions[address]]
+
+    if append:
+        names = merged(names, names_of(address for one in calls for address in one))
+        lines = list(dict.fromkeys(names + names_of(address for one in of_two for address in one)))
+    else:
+        lines = list(dict.fromkeys(names_of(clustered(calls + of_two, sizes)) + names))
     text = "".join(f"{name}\n" for name in lines).encode()
     entry = tarfile.TarInfo("function_order.txt")
     entry.size = len(text)
