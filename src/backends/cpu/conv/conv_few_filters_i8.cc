@@ -74,9 +74,13 @@ struct FewFiltersI8Key {
 
 class ConvFewFiltersI8 final : public Kernel {
  public:
-  /// False unless few_filters::pay_off(), and pixels are read where they lie.
+  /// False unless few_filters::pay_off(), pixels are read where they lie, and the products saved take longer than
+  /// adding up columns.
   static bool pays_off(const ConvShape& g, const GemmI8& gemm) {
-    return gemm.bytes && g.channels_last && g.c_in % 4 == 0 && few_filters::pay_off(g, gemm.lanes);
+    if (!gemm.bytes || !g.channels_last || g.c_in % 4 != 0 || !few_filters::pay_off(g, gemm.lanes)) return false;
+    constexpr int64_t kAdding = 40;  // what a pixel takes in products of vectors, beside its taps
+    const int64_t saved = g.kernel[2] * ceil_div(g.c_out, gemm.lanes) - ceil_div(g.kernel[2] * g.c_out, gemm.lanes);
+    return saved * g.kernel[1] * g.c_in / 4 >= kAdding + 2 * g.kernel[2] * ceil_div(g.c_out, 4);
   }
   ConvFewFiltersI8(const ConvShape& g, const QuantizedPair& q, RequantizeParams requantize_params, const GemmI8& gemm,
                    const KernelSpec& spec)

@@ -175,8 +175,8 @@ TEST(ConvI8, FewFilters) {
   if (!machine_has(Isa::kVnni)) GTEST_SKIP() << "this machine has no AVX-512 VNNI";
   for (const QConvRow& r :
        {QConvRow{1, 32, 12, 17, 2, 9, 9, 1, 1, 4, 1, ActKind::kRelu}, QConvRow{2, 40, 11, 10, 1, 3, 3, 1, 1, 1, 1},
-        QConvRow{1, 12, 9, 30, 2, 3, 3, 1, 2, 2, 1}, QConvRow{1, 48, 1, 1300, 1, 1, 7, 1, 1, 0, 1},
-        QConvRow{1, 20, 8, 9, 3, 4, 3, 1, 1, 5, 1}, QConvRow{1, 16, 20, 40, 9, 3, 5, 1, 1, 2, 1}})
+        QConvRow{1, 36, 9, 30, 2, 3, 3, 1, 2, 2, 1}, QConvRow{1, 48, 1, 1300, 1, 1, 7, 1, 1, 0, 1},
+        QConvRow{1, 28, 8, 9, 3, 4, 3, 1, 1, 5, 1}, QConvRow{1, 48, 20, 40, 9, 3, 5, 1, 1, 2, 1}})
     for (const Quantized& s : kQuantizedImages)
       for (Rounding rounding : kRoundings) {
         if (s.w == DType::kU8) continue;  // weights beyond int8
