@@ -22,7 +22,6 @@ class SlotContext final : public RunContext {
       : RunContext(env, *step.node, depth),
         step_(step),
         parts_(parts),
-        values_(parts.values),
         threads_(threads),
         scratch_(env.scratch),
         mark_(scratch_.mark()) {}
@@ -30,9 +29,11 @@ class SlotContext final : public RunContext {
   const Datum& datum(int i) const override {
     const int32_t s = step_.in[static_cast<size_t>(i)];
     static const Datum none;
-    return s < 0 ? none : values_[static_cast<size_t>(s)];
+    return s < 0 ? none : parts_.values[static_cast<size_t>(s)];
   }
-  Tensor& output(int i) override { return values_[static_cast<size_t>(step_.out[static_cast<size_t>(i)])].tensor; }
+  Tensor& output(int i) override {
+    return parts_.values[static_cast<size_t>(step_.out[static_cast<size_t>(i)])].tensor;
+  }
   Result<Tensor*> allocate(int i, DType dtype, const Shape& shape) override {
     if (i >= outputs() || step_.out[static_cast<size_t>(i)] < 0) {
       SMELT_ASSIGN(Tensor spare, Tensor::allocate(dtype, shape));
@@ -50,26 +51,22 @@ class SlotContext final : public RunContext {
   }
   void set_output(int i, Datum value) override {
     if (i < outputs() && step_.out[static_cast<size_t>(i)] >= 0)
-      values_[static_cast<size_t>(step_.out[static_cast<size_t>(i)])] = std::move(value);
+      parts_.values[static_cast<size_t>(step_.out[static_cast<size_t>(i)])] = std::move(value);
   }
   void* scratch(size_t bytes) override { return scratch_.take(bytes); }
   ThreadPool& threads() override { return threads_; }
   QuantPtr output_quant(int i) const override {
     const int32_t s = step_.out[static_cast<size_t>(i)];
-    return s < 0 ? nullptr : values_[static_cast<size_t>(s)].tensor.quant();
+    return s < 0 ? nullptr : parts_.values[static_cast<size_t>(s)].tensor.quant();
   }
 
  private:
   /// True of a value whose shape each run decides, if its memory is large enough.
   bool may_get(ValueId id, DType dtype, const Shape& shape) const {
-    if (parts_.findings.types[static_cast<size_t>(id)].is_static()) return false;
-    const ArenaSlot* const slot = parts_.slot_of(id);
-    const auto n = shape.checked_elements();
-    return slot && n.ok() && Tensor::byte_size(dtype, *n) + kArenaSlack <= slot->bytes;
+    return !parts_.findings.types[static_cast<size_t>(id)].is_static() && parts_.has_memory_for(id, dtype, shape);
   }
   const Step& step_;
-  const PlanParts& parts_;
-  std::vector<Datum>& values_;
+  PlanParts& parts_;
   ThreadPool& threads_;
   ScratchStack& scratch_;
   ScratchStack::Mark mark_;
@@ -157,7 +154,6 @@ class OwnedOutputs {
       if (!parts_.findings.types[static_cast<size_t>(id)].is_static()) continue;  // it gets its shape later
       void* const in_arena = tensor(id).raw();
       SMELT_ASSIGN(const Tensor own, Tensor::allocate(tensor(id).dtype(), tensor(id).shape(), false));
-      moved_.reserve(parts_.graph->outputs.size());
       moved_.emplace_back(id, in_arena);
       move(id, own);
     }
@@ -384,6 +380,12 @@ bool Plan::passed_on(ValueId id) const {
 const ArenaSlot* PlanParts::slot_of(ValueId id) const {
   const auto slot = std::ranges::lower_bound(slots, id, {}, &ArenaSlot::value);
   return slot != slots.end() && slot->value == id ? &*slot : nullptr;
+}
+
+bool PlanParts::has_memory_for(ValueId id, DType dtype, const Shape& shape) const {
+  const ArenaSlot* const slot = slot_of(id);
+  const auto n = shape.checked_elements();
+  return slot && n.ok() && Tensor::byte_size(dtype, *n) + kArenaSlack <= slot->bytes;
 }
 
 void Plan::release_inputs() {

@@ -68,6 +68,8 @@ struct PlanParts {
 
   /// The memory of a value in the arena; nullptr: it has none there. Precondition: slots are by ValueId.
   const ArenaSlot* slot_of(ValueId id) const;
+  /// True if that memory is large enough for a value of this type.
+  bool has_memory_for(ValueId id, DType dtype, const Shape& shape) const;
 };
 
 /// A graph made ready for one set of input shapes: kernels chosen, activations laid out in one arena.

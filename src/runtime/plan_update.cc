@@ -150,9 +150,7 @@ class Updater {
 
   /// True if a value of this type fits where the plan has the value.
   bool fits(ValueId id, const ValueType& t) const {
-    const ArenaSlot* const slot = parts_.slot_of(id);
-    const auto n = t.shape.checked_elements();
-    return slot && t.dtype != DType::kString && n.ok() && Tensor::byte_size(t.dtype, *n) + kArenaSlack <= slot->bytes;
+    return t.dtype != DType::kString && parts_.has_memory_for(id, t.dtype, t.shape);
   }
 
   void commit(std::span<const ValueType> inputs) {
