@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ops/common/operands.h"
 #include "ops/core/op.h"
+#include "ops/detection/arrays.h"
 #include "ops/detection/boxes.h"
 #include "ops/detection/detection.h"
 #include "ops/detection/postprocess.h"
@@ -62,23 +63,6 @@ struct Extents {
       : selected(std::min(a.regular_nms ? a.detections_per_class : a.max_detections, boxes)),
         found(a.regular_nms ? std::min(a.max_detections, selected * a.classes) + selected : 0) {}
   int64_t selected, found;
-};
-
-/// Takes arrays from memory, one behind the other.
-class Arrays {
- public:
-  explicit Arrays(std::byte* memory) : memory_(memory) {}
-  template <class T>
-  T* take(int64_t n) {
-    std::byte* const here = memory_ ? memory_ + bytes_ : nullptr;
-    bytes_ += (static_cast<size_t>(n) * sizeof(T) + 15) / 16 * 16;
-    return reinterpret_cast<T*>(here);
-  }
-  size_t bytes() const { return bytes_; }
-
- private:
-  std::byte* memory_;
-  size_t bytes_ = 0;
 };
 
 /// Gives a scene its arrays.
@@ -232,7 +216,7 @@ Status infer_DetectionPostprocess(InferContext& ctx) {
 
 size_t detection_bytes(const DetectionAttrs& a, int64_t boxes) {
   Scene s{.count = boxes};
-  Arrays arrays(nullptr);
+  Arrays arrays;
   lay_out(a, s, arrays);
   return arrays.bytes();
 }

@@ -12,6 +12,7 @@
 
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/slots.h"
+#include "ops/detection/arrays.h"
 #include "ops/detection/detection.h"
 #include "ops/detection/nms.h"
 
@@ -319,45 +320,48 @@ class NmsTflite final : public Kernel {
         boxes_(spec.inputs[0].shape[0]),
         slots_(std::min(boxes_, spec.outputs[0].shape[0])) {}
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(padded_bytes(boxes_ * static_cast<int64_t>(sizeof(NmsCandidate))) +
-                               padded_bytes(boxes_ * static_cast<int64_t>(sizeof(Box))) +
-                               padded_bytes(slots_ * static_cast<int64_t>(sizeof(int64_t)))) +
-           static_cast<size_t>((1 + BoxArrays::kArrays) * padded_floats(slots_)) * sizeof(float);
+    Arrays arrays;
+    take(arrays);
+    return arrays.bytes();
   }
   Status run(KernelContext& ctx) const override {
     SMELT_ASSIGN(const NmsLimits limits, nms_limits(ctx));
-    auto* at = static_cast<std::byte*>(ctx.scratch(scratch_bytes()));
-    if (!at) return LimitReached("no memory to select among ", boxes_, " boxes");
-    const auto take = [&at](int64_t bytes) {
-      auto* const here = at;
-      at += padded_bytes(bytes);
-      return static_cast<void*>(here);
-    };
-    auto* const queue = static_cast<NmsCandidate*>(take(boxes_ * static_cast<int64_t>(sizeof(NmsCandidate))));
-    auto* const boxes = static_cast<Box*>(take(boxes_ * static_cast<int64_t>(sizeof(Box))));
-    auto* const selected = static_cast<int64_t*>(take(slots_ * static_cast<int64_t>(sizeof(int64_t))));
-    auto* const kept = reinterpret_cast<float*>(at);
-    const BoxArrays arrays = BoxArrays::in(kept + padded_floats(slots_), padded_floats(slots_));
-    for (int64_t i = 0; i < boxes_; ++i) boxes[i] = box_at(ctx.input(0).data<float>() + i * 4, false);
-    const NmsSelection s{.boxes = boxes,
+    auto* const scratch = static_cast<std::byte*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return LimitReached("no memory to select among ", boxes_, " boxes");
+    Arrays memory(scratch);
+    const Workspace w = take(memory);
+    const BoxArrays arrays = BoxArrays::in(w.chosen, padded_floats(slots_));
+    for (int64_t i = 0; i < boxes_; ++i) w.boxes[i] = box_at(ctx.input(0).data<float>() + i * 4, false);
+    const NmsSelection s{.boxes = w.boxes,
                          .scores = ctx.input(1).data<float>(),
                          .count = boxes_,
                          .most = slots_,
                          .iou_threshold = static_cast<float>(limits.iou_threshold),
                          .score_threshold = static_cast<float>(limits.score_threshold),
                          .sigma = static_cast<float>(limits.sigma),
-                         .queue = queue,
-                         .selected = selected,
-                         .kept_scores = kept};
+                         .queue = w.queue,
+                         .selected = w.selected,
+                         .kept_scores = w.kept_scores};
     int64_t count = 0;
     const auto covered = [&](const Box& box, int64_t begin, int64_t end) {
       return s.iou_threshold > 0 ? covered_(arrays, begin, end, box, s.iou_threshold) : s.covered(box, begin, end);
     };
     SMELT_ASSIGN(const int64_t found, select_soft(ctx, s, covered, [&](const Box& box) { arrays.set(count++, box); }));
-    return write_selected(ctx, static_cast<int64_t>(limits.most), found, selected, kept);
+    return write_selected(ctx, static_cast<int64_t>(limits.most), found, w.selected, w.kept_scores);
   }
 
  private:
+  struct Workspace {
+    NmsCandidate* queue;
+    Box* boxes;
+    int64_t* selected;
+    float *kept_scores, *chosen;  ///< chosen: of BoxArrays
+  };
+  Workspace take(Arrays& from) const {
+    return {from.take<NmsCandidate>(boxes_), from.take<Box>(boxes_), from.take<int64_t>(slots_),
+            from.take<float>(slots_), from.take<float>(BoxArrays::kArrays * padded_floats(slots_))};
+  }
+
   NmsCovered covered_;
   int64_t boxes_, slots_;
 };
