@@ -89,13 +89,6 @@ void rescale_i16_row(const RescaleI16Rule& r, const Acc* acc, int64_t n, int16_t
   }
 }
 
-void rescale_i16_row_32(const RescaleI16Rule& r, const int32_t* acc, int64_t n, int16_t* y) {
-  rescale_i16_row(r, acc, n, y);
-}
-void rescale_i16_row_64(const RescaleI16Rule& r, const int64_t* acc, int64_t n, int16_t* y) {
-  rescale_i16_row(r, acc, n, y);
-}
-
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -132,8 +125,8 @@ std::optional<RescaleI16> RescaleI16::make(const KernelSpec& spec, int64_t chann
       r.half_.push_back(int64_t{1} << (shift - 1));
     }
   }
-  r.row_of_32_bits_ = SMELT_FOR_LEVEL(spec.isa, rescale_i16_row_32);
-  r.row_of_64_bits_ = SMELT_FOR_LEVEL(spec.isa, rescale_i16_row_64);
+  r.row_of_32_bits_ = SMELT_FOR_LEVEL(spec.isa, rescale_i16_row<int32_t>);
+  r.row_of_64_bits_ = SMELT_FOR_LEVEL(spec.isa, rescale_i16_row<int64_t>);
   return r;
 }
 
