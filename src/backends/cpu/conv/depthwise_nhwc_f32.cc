@@ -21,16 +21,6 @@
 #include "base/selection.h"
 #include "ops/conv/conv_shape.h"
 
-#ifndef SMELT_CPU_DEPTHWISE_F32
-#define SMELT_CPU_DEPTHWISE_F32
-namespace smelt {
-/// True for windows of `width` neighbouring columns, one or two columns apart.
-inline bool has_windows_of(const ConvShape& g, int64_t width) {
-  return g.dilation[2] == 1 && g.kernel[2] == width && g.stride[2] <= 2;
-}
-}  // namespace smelt
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -95,7 +85,8 @@ HWY_INLINE void each_large(const ConvShape& g, const EachPixel& each, Window& wi
   }
 }
 
-/// Channels [c0, c1) of some pixels of one row, as many as the part's lanes at a time. bfloat16: has_windows_of(g, 3).
+/// Channels [c0, c1) of some pixels of one row, as many as the part's lanes at a time. bfloat16: three columns, not
+/// dilated, one or two columns apart.
 template <class Part, class T>
 HWY_INLINE void channels_of_pixels(Part part, const ConvShape& g, const EachPixel& each, Window& window,
                                    const DepthwiseFilter& f, int64_t c0, int64_t c1, T* y_row) {
@@ -227,7 +218,7 @@ void depthwise_rows(const ConvShape& g, const ImageRows& x, const DepthwiseFilte
 }
 
 #if HWY_TARGET == HWY_AVX3
-/// As depthwise_rows() in bfloat16. Precondition: has_windows_of(g, 3), and channels fill vectors.
+/// As depthwise_rows() in bfloat16. Precondition: windows of channels_of_pixels() in bfloat16; channels fill vectors.
 void depthwise_rows_bf16(const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t first, int64_t last,
                          float* y) {
   rows_of_pixels(g, x, f, first, last, reinterpret_cast<uint16_t*>(y));
@@ -299,7 +290,8 @@ class DepthwiseNhwcF32 final : public Kernel, public RowStage {
 #if defined(__x86_64__)
   bool can_make_words() const override {
     constexpr int64_t kLanes = 16;
-    return has_bf16_ && has_windows_of(g_, 3) && g_.groups % kLanes == 0 && clamps(act_) && !epilogue_;
+    const bool fits = g_.kernel[2] == 3 && g_.dilation[2] == 1 && g_.stride[2] <= 2 && g_.groups % kLanes == 0;
+    return has_bf16_ && fits && clamps(act_) && !epilogue_;
   }
   void make_words() override {
     if constexpr (builds_cpu_kernel("Conv", "conv_nhwc_bf16")) rows_ = &N_AVX3::depthwise_rows_bf16;
