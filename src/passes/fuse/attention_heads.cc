@@ -12,6 +12,17 @@
 #include "passes/fuse/weighted.h"
 
 namespace smelt {
+namespace {
+
+/// The node at an index becomes n, which gives a new value.
+ValueId give_new(Pattern& in, size_t index, Node n, const Shape& shape) {
+  const ValueId made = in.add_value(ValueType::tensor(DType::kF32, shape));
+  n.outputs = {made};
+  in.replace(index, std::move(n));
+  return made;
+}
+
+}  // namespace
 
 int split_of(const Pattern& in, ValueId id, bool turned, double& scale) {
   const int rank = in.type(id).shape.rank();
@@ -55,19 +66,13 @@ ValueId rows_of_channels(Pattern& in, size_t index, ValueId split) {
   const Shape s = in.type(x).shape;
   Node n = remade(in.node(static_cast<int>(index)), Op::kTranspose,
                   make_attrs<TransposeAttrs>(std::vector<int64_t>{0, 2, 1}), {x}, "Transpose");
-  n.outputs = {in.add_value(ValueType::tensor(DType::kF32, Shape{s[0], s[2], s[1]}))};
-  const ValueId made = n.outputs[0];
-  in.replace(index, std::move(n));
-  return made;
+  return give_new(in, index, std::move(n), Shape{s[0], s[2], s[1]});
 }
 
 ValueId reshape_by(Pattern& in, size_t index, ValueId x, const Shape& shape) {
   Node n = in.node(static_cast<int>(index));
   n.inputs = {x, dims_of(in, shape)};
-  n.outputs = {in.add_value(ValueType::tensor(DType::kF32, shape))};
-  const ValueId made = n.outputs[0];
-  in.replace(index, std::move(n));
-  return made;
+  return give_new(in, index, std::move(n), shape);
 }
 
 ValueId dims_of(Pattern& in, const Shape& shape) {
