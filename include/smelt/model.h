@@ -127,7 +127,8 @@ class SMELT_API Session {
   void run_async(std::vector<Datum> inputs, std::function<void(Result<std::vector<Datum>>)> done);
   std::future<Result<std::vector<Datum>>> run_async(std::vector<Datum> inputs);
 
-  /// Plans a run for inputs of these element types and shapes, so that run() need not; reports errors of shapes.
+  /// Plans a run for inputs of these element types and shapes and packs the weights, so that run() need not; reports
+  /// errors of shapes. Without it large weights are packed in the first run, for that run alone, and in the second one.
   /// Contents are not read. Returns the outputs; dimensions are -1, or the rank unknown, where they depend on contents.
   Result<std::vector<Port>> prepare(std::span<const Datum> inputs);
   /// Resets variables to their initial values.

@@ -75,11 +75,19 @@ enum class ThreadUse : uint8_t {
   kAll,
 };
 
+enum class PackTime : uint8_t {
+  kPlan,       ///< weights are packed as the plan is made
+  kSecondRun,  ///< the first run comes next and may be the last one: what it packs of large constants need not stay
+};
+/// Bytes from which on a constant is large.
+inline constexpr size_t kLargeConstant = size_t{1} << 16;
+
 /// A node that a back-end is asked to run.
 struct NodeRequest : NodeSpec {
   ConstantLifetime lifetime = ConstantLifetime::kModel;
   ThreadUse threads = ThreadUse::kByWork;
   bool fixed_shapes = false;  ///< the graph states all shapes of its inputs: plans for others are not expected
+  PackTime pack_time = PackTime::kPlan;
 };
 
 /// What a back-end has found out about a node that it supports, such as the chosen kernel.

@@ -8,6 +8,10 @@
 namespace smelt {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+/// What stays in small pages before huge ones are asked for: what small models need does not fill one.
+constexpr size_t kSmallPages = size_t{1} << 19;
+/// What takes less time in a huge page.
+constexpr size_t kFillsHugePage = size_t{3} << 18;
 
 /// Says when huge pages are worth asking for. Where memory is fragmented the system may move other pages together for
 /// each huge page that it gives, or a host may have to find it: that takes up to ten times as long as the small pages

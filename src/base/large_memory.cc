@@ -84,8 +84,6 @@ bool is_worth_sharing_pages([[maybe_unused]] size_t bytes) {
 
 namespace {
 
-constexpr size_t kSmallPages = size_t{1} << 19;  ///< of a chunk: a small model does not fill a huge page
-
 /// A mapping that hands out its bytes once each, from the first on.
 struct Chunk {
   std::byte* begin;
@@ -98,8 +96,9 @@ struct Chunk {
 };
 struct Chunks {
   std::mutex mutex;
-  std::vector<Chunk> list;  ///< blocks come from the last one
-  size_t expected = 0;      ///< bytes, of expect_blocks(), less those handed out since
+  std::vector<Chunk> list;     ///< blocks come from the last one
+  size_t expected = 0;         ///< bytes, of expect_blocks(), less those handed out since
+  size_t least = kSmallPages;  ///< of expect_blocks()
 };
 Chunks& chunks() {
   static Chunks& c = *new Chunks;  // outlives every model
@@ -107,7 +106,6 @@ Chunks& chunks() {
 }
 constexpr size_t kChunk = size_t{64} << 20;
 constexpr size_t kWorthClearing = size_t{1} << 14;
-constexpr size_t kFillsHugePage = size_t{3} << 18;  ///< bytes of blocks that take less time in a huge page
 
 /// A chunk for blocks of up to `bytes` bytes, its first `small` bytes in small pages; its bytes are 0 when there is no
 /// memory.
@@ -136,9 +134,10 @@ size_t block_bytes(size_t bytes) { return round_up(std::max<size_t>(bytes, 1), s
 
 }  // namespace
 
-void expect_blocks(size_t bytes) {
+void expect_blocks(size_t bytes, size_t least) {
   const std::lock_guard lock(chunks().mutex);
   chunks().expected = bytes;
+  chunks().least = least;
 }
 
 void* map_block(size_t bytes) {
@@ -163,7 +162,7 @@ void* map_block(size_t bytes) {
   const bool was_expected = expected > 0;
   expected -= std::min(expected, bytes);
   if (pages > 0) {
-    chunk.ends_small = was_expected && chunk.used + kHugePage - chunk.filled + expected < kSmallPages;
+    chunk.ends_small = was_expected && chunk.used + kHugePage - chunk.filled + expected < chunks().least;
     if (chunk.ends_small) pages -= kHugePage;
   }
   lock.unlock();

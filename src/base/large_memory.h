@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "base/huge_pages.h"
+
 namespace smelt {
 
 /// Uninitialised memory aligned to 64 bytes, to be freed with std::free; nullptr when there is none. Large blocks use
@@ -29,8 +31,8 @@ bool is_worth_sharing_pages(size_t bytes);
 /// Thread-safe. To be freed with unmap_block(); nullptr when there is none.
 void* map_block(size_t bytes);
 /// About how many bytes map_block() will be asked for. Where they fill much of a huge page, the first block has one
-/// too.
-void expect_blocks(size_t bytes);
+/// too. `least`: bytes from which on the last one is not left in small pages.
+void expect_blocks(size_t bytes, size_t least = kSmallPages);
 /// As map_block(), from what is left of a huge page that blocks have begun: it takes no further page. nullptr where
 /// less is left, or trim_blocks() gave it back.
 void* map_begun_block(size_t bytes);

@@ -11,7 +11,8 @@ namespace smelt {
 class NodeRequests {
  public:
   /// `model`: the graph as the module has it, whose constants live as long as the model.
-  [[gnu::cold]] explicit NodeRequests(const Graph& model) : model_(model) {
+  [[gnu::cold]] explicit NodeRequests(const Graph& model, PackTime pack_time = PackTime::kPlan)
+      : model_(model), pack_time_(pack_time) {
     for (const ValueId id : model.inputs)
       if (id != kNoValue && !model.value(id).type.is_static()) fixed_shapes_ = false;
   }
@@ -30,7 +31,7 @@ class NodeRequests {
       types_.push_back(id == kNoValue ? ValueType{} : type_of(id));
       contents_.push_back(content);
     }
-    return {{node, types_, contents_, outputs}, lifetime, ThreadUse::kByWork, fixed_shapes_};
+    return {{node, types_, contents_, outputs}, lifetime, ThreadUse::kByWork, fixed_shapes_, pack_time_};
   }
   /// True if the value is a constant of the model.
   bool is_of_model(ValueId id) const {
@@ -39,6 +40,7 @@ class NodeRequests {
 
  private:
   const Graph& model_;
+  PackTime pack_time_;
   bool fixed_shapes_ = true;
   // Of the node asked for last; kept for their memory.
   std::vector<ValueType> types_;

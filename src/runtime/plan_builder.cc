@@ -28,7 +28,8 @@ class PlanBuilder {
       : env_(env),
         graph_(env.module->graphs[static_cast<size_t>(graph)]),
         before_(before && before->findings().complete ? before : nullptr),
-        propagation_(env, graph_, inputs, given, plan_.values, before_) {
+        propagation_(env, graph_, inputs, given, plan_.values, before_),
+        requests_(graph_, role == GraphRole::kEntry ? env.pack_time() : PackTime::kPlan) {
     plan_.role = role;
     plan_.graph = &graph_;
     plan_.inputs.assign(inputs.begin(), inputs.end());
@@ -485,7 +486,7 @@ class PlanBuilder {
   VariableSteps variables_;
   ArenaItems arena_;
   std::vector<Draft> drafts_;  ///< aligned with the plan's steps
-  NodeRequests requests_{graph_};
+  NodeRequests requests_;
   std::vector<bool> resident_;  ///< variables of the module that stay on the device; empty without one
 };
 

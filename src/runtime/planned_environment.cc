@@ -108,6 +108,7 @@ Result<Plan*> PlannedEnvironment::plan_for(int graph, std::span<const Datum> inp
     return list.front().get();
   }
   if (entry && !list.empty()) list.front()->release_inputs();
+  if (entry) pack_time_ = runs_ == 0 && contents == ContentUse::kRead ? PackTime::kSecondRun : PackTime::kPlan;
   const Graph& g = module->graphs[static_cast<size_t>(graph)];
   std::vector<ValueType> types;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -185,8 +186,10 @@ Status PlannedEnvironment::run(int graph, std::span<const Datum> inputs, const G
     return InvalidInput(inputs.size(), " inputs given, graph '", g.name, "' takes ", g.inputs.size());
   if (call.depth > 0) SMELT_TRY(control.enter(graph, inputs));
   SMELT_ASSIGN(Plan * plan, plan_for(graph, inputs, call.role(), ContentUse::kRead));
+  if (call.depth > 0) return plan->run(*this, inputs, call, outputs);
   Status done = plan->run(*this, inputs, call, outputs);
-  if (call.depth == 0 && near_) {
+  ++runs_;
+  if (near_) {
     near_.reset();
     threads.rest();
   }

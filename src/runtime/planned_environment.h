@@ -48,6 +48,8 @@ class PlannedEnvironment final : public Environment {
   bool threads_are_near();
 
   CompileMode mode() const { return mode_; }
+  /// When weights are packed for the plan that is being made.
+  PackTime pack_time() const { return pack_time_; }
   const std::vector<std::shared_ptr<BackendModel>>& models() const { return models_; }
   std::span<const std::unique_ptr<BackendSession>> backends() const { return backends_; }
   /// The back-end that has memory of its own; null: none.
@@ -77,6 +79,8 @@ class PlannedEnvironment final : public Environment {
   std::shared_ptr<ArenaMemory> entry_arena_;
   std::map<const Node*, LateKernel> late_;
   bool folding_ = false;
+  PackTime pack_time_ = PackTime::kPlan;
+  uint64_t runs_ = 0;                                      ///< that have ended
   std::optional<bool> near_;                               ///< of this run; nullopt: no step has asked
   std::vector<std::vector<std::unique_ptr<Plan>>> plans_;  ///< by graph, most recently used first
 };

@@ -1,24 +1,58 @@
 // The CPU behind the back-end interface: every partition is one node, run by one kernel on the host's tensors, and
 // what is appended to it: the kernel's epilogue, or convolutions that run with it by bands of rows.
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
+#include <utility>
 
 #include "backends/backend.h"
-#include "backends/cpu/conv/row_chain.h"
 #include "backends/cpu/conv/winograd_choice.h"
 #include "backends/cpu/core/cost.h"
-#include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/segment_kernel.h"
 #include "backends/cpu/gemm/strassen_f32.h"
+#include "base/huge_pages.h"
+#include "base/large_memory.h"
+#include "base/recycled_memory.h"
 #include "base/selection.h"
 
 namespace smelt {
 namespace {
 
+/// Bytes that the weights of one segment take in the first run at most; larger ones have memory of their own.
+constexpr size_t kMostRecycled = size_t{64} << 20;
+
+/// The segments of a plan whose weights are packed in its second run. In the first one they pack them one after the
+/// other into the same memory, each for itself.
+struct LatePacking {
+  explicit LatePacking(std::shared_ptr<PackCache> model_packs) : packs(std::move(model_packs)) {}
+  /// For a segment's second run: the kernel, whose weights stay. Null where they can't be packed.
+  std::unique_ptr<Kernel> make(const SegmentRecipe& recipe, Isa isa) {
+    if (memory) expect_blocks(constants, kHugePage);  // the arena is in use already: no page is filled in part
+    memory.reset();
+    auto kernel = recipe.make(isa, *packs);
+    if (--segments == 0) trim_blocks();
+    return kernel;
+  }
+
+  std::shared_ptr<PackCache> packs;
+  size_t segments = 0;                   ///< without weights that stay
+  size_t constants = 0;                  ///< bytes that those are packed from, in all
+  std::optional<RecycledMemory> memory;  ///< of one segment's weights; nullopt from the second run on
+};
+
 class CpuSegment final : public Segment {
  public:
   CpuSegment(std::unique_ptr<Kernel> kernel, Sharing sharing) : Segment(sharing), kernel_(std::move(kernel)) {}
-  Status run(KernelContext& context, std::span<const Datum>) override { return kernel_->run(context); }
+  /// A segment that packs its weights as it runs. `dry`: its kernel without weights.
+  CpuSegment(std::unique_ptr<Kernel> dry, Sharing sharing, SegmentRecipe recipe, Isa isa,
+             std::shared_ptr<LatePacking> packing)
+      : Segment(sharing),
+        kernel_(std::move(dry)),
+        unpacked_(std::make_unique<Unpacked>(std::move(recipe), isa, std::move(packing))) {}
+  Status run(KernelContext& context, std::span<const Datum>) override {
+    return unpacked_ ? run_unpacked(context) : kernel_->run(context);
+  }
   size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
   void fetch() const override {
     constexpr int kBytes = 512, kLine = 64;  // most kernels are smaller
@@ -26,63 +60,119 @@ class CpuSegment final : public Segment {
   }
 
  private:
+  struct Unpacked {
+    SegmentRecipe recipe;
+    Isa isa;
+    std::shared_ptr<LatePacking> packing;
+    bool ran = false;
+  };
+
+  [[gnu::cold]] Status run_unpacked(KernelContext& context) {
+    LatePacking& packing = *unpacked_->packing;
+    const auto unpackable = [] { return Unsupported("the weights can't be packed"); };
+    if (!std::exchange(unpacked_->ran, true) && packing.memory) {
+      const RecycledMemory::Use use(*packing.memory);
+      PackCache packs(*packing.packs);
+      const auto kernel = unpacked_->recipe.make(unpacked_->isa, packs);
+      return kernel ? kernel->run(context) : unpackable();
+    }
+    auto kernel = packing.make(unpacked_->recipe, unpacked_->isa);
+    if (!kernel) return unpackable();
+    kernel_ = std::move(kernel);
+    unpacked_.reset();
+    return kernel_->run(context);
+  }
+
   std::unique_ptr<Kernel> kernel_;
+  std::unique_ptr<Unpacked> unpacked_;  ///< null: the kernel has its weights
 };
 
 struct CpuNode final : PreparedNode {
-  std::unique_ptr<Kernel> kernel;
+  SegmentKernel made;
   Sharing sharing = Sharing::kAll;
   const char* name = "";  ///< of the first node's kernel
-  int inputs = 0;         ///< of the node, and of what was appended
-  Shape made;             ///< of the output
+  SegmentRecipe recipe;   ///< empty unless the plan's weights are packed in its second run
+  size_t unpacked = 0;    ///< bytes of constants; 0: the kernel has its weights
 };
 
 class CpuPlanCompiler final : public PlanCompiler {
  public:
-  CpuPlanCompiler(PackCache& model_packs, Isa isa, int threads)
-      : model_packs_(model_packs), plan_packs_(model_packs.mode()), isa_(isa), threads_(threads) {}
+  CpuPlanCompiler(std::shared_ptr<PackCache> model_packs, Isa isa, int threads)
+      : model_packs_(std::move(model_packs)),
+        plan_packs_(model_packs_->mode()),
+        packs_late_(model_packs_->mode() == PackCache::Mode::kPack && !model_packs_->has_store() &&
+                    model_packs_->bytes() < kLargeConstant),
+        isa_(isa),
+        threads_(threads) {}
 
   std::unique_ptr<PreparedNode> prepare(const NodeRequest& r, std::string* why) override {
     const Sharing sharing = this->sharing(r);
-    const KernelInfo* chosen = nullptr;
-    auto kernel = make_kernel({{r}, isa_, threads(sharing), packs(r), why, r.fixed_shapes}, &chosen);
-    if (!kernel) {
+    auto node = std::make_unique<CpuNode>();
+    node->unpacked = packed_later(r);
+    const KernelSpec spec{{r}, isa_, threads(sharing), packs(r, node->unpacked > 0), why, r.fixed_shapes};
+    const KernelInfo* const chosen = node->made.begin(spec);
+    if (!chosen) {
       if (why && why->empty()) *why = Cat("no CPU kernel for ", to_string(r.node.op));
       return nullptr;
     }
-    auto node = std::make_unique<CpuNode>();
-    node->kernel = std::move(kernel);
+    if (packs_later(r) && (node->unpacked > 0 || r.node.op == Op::kConv)) node->recipe.begin(spec);
     node->sharing = sharing;
     node->name = chosen->name;
-    node->inputs = static_cast<int>(r.node.inputs.size());
-    node->made = r.outputs[0].shape;
     note_spread(sharing, r.node);
     return node;
   }
 
   const char* append(PreparedNode& before, const NodeRequest& r, size_t operand) override {
     auto& node = static_cast<CpuNode&>(before);
-    const char* name = r.node.op == Op::kConv ? append_conv(node, r, operand) : append_epilogue(node, r, operand);
+    const bool conv = r.node.op == Op::kConv;
+    const Sharing own = conv ? sharing(r) : node.sharing, both = std::max(node.sharing, own);
+    const size_t later = node.recipe.empty() ? 0 : packed_later(r);
+    const KernelSpec spec{{r}, isa_, threads(own), packs(r, node.unpacked + later > 0)};
+    const char* name = node.made.append(spec, operand, threads(both));
     if (!name) return nullptr;
-    node.inputs += static_cast<int>(r.node.inputs.size()) - 1;
-    node.made = r.outputs[0].shape;
-    note_spread(node.sharing, r.node);
+    if (!node.recipe.empty()) node.recipe.append(spec, operand, threads(both));
+    node.unpacked += later;
+    node.sharing = both;
+    note_spread(both, r.node);
     return name;
   }
 
   Result<CompiledPlan> compile(const PlanOutline& plan) override {
     CompiledPlan out;
     out.nodes.resize(plan.nodes.size());
+    std::shared_ptr<LatePacking> packing;
+    size_t most = 0;  // bytes of constants of a node
     for (const NodeRange& p : plan.partitions) {
       auto& node = static_cast<CpuNode&>(*plan.nodes[static_cast<size_t>(p.first)].prepared);
-      out.segments.push_back(std::make_shared<CpuSegment>(std::move(node.kernel), node.sharing));
+      if (node.unpacked > 0) {
+        if (!packing) packing = std::make_shared<LatePacking>(model_packs_);
+        packing->constants += node.unpacked;
+        most = std::max(most, node.unpacked);
+        ++packing->segments;
+        out.segments.push_back(std::make_shared<CpuSegment>(std::move(node.made.kernel), node.sharing,
+                                                            std::move(node.recipe), isa_, packing));
+      } else {
+        out.segments.push_back(std::make_shared<CpuSegment>(std::move(node.made.kernel), node.sharing));
+      }
       out.nodes[static_cast<size_t>(p.first)].kernel = node.name;
     }
+    if (packing) packing->memory.emplace(kMostRecycled, most);
     return out;
   }
 
  private:
-  PackCache& packs(const NodeRequest& r) { return r.lifetime == ConstantLifetime::kModel ? model_packs_ : plan_packs_; }
+  bool packs_later(const NodeRequest& r) const { return packs_late_ && r.pack_time == PackTime::kSecondRun; }
+  /// Bytes of the node's constants, if they are packed as it runs; else 0.
+  size_t packed_later(const NodeRequest& r) const {
+    if (!packs_later(r) || r.lifetime != ConstantLifetime::kModel) return 0;
+    size_t bytes = 0;
+    for (const Tensor* constant : r.constants) bytes += constant ? constant->bytes() : 0;
+    return bytes >= kLargeConstant ? bytes : 0;
+  }
+  PackCache& packs(const NodeRequest& r, bool unpacked) {
+    if (unpacked) return dry_packs_;
+    return r.lifetime == ConstantLifetime::kModel ? *model_packs_ : plan_packs_;
+  }
   int threads(Sharing sharing) const { return sharing == Sharing::kNone ? 1 : threads_; }
   Sharing sharing(const NodeRequest& r) const {
     if (r.threads == ThreadUse::kAll || threads_ <= 1) return Sharing::kAll;
@@ -93,26 +183,11 @@ class CpuPlanCompiler final : public PlanCompiler {
   void note_spread(Sharing sharing, const Node& node) {
     if (threads_ > 1 && sharing == Sharing::kAll) spread_.insert(node.outputs.begin(), node.outputs.end());
   }
-  const char* append_epilogue(CpuNode& before, const NodeRequest& r, size_t operand) const {
-    const Shape &made = before.made, &y = r.outputs[0].shape;
-    if (made.rank() == 0 || y.rank() == 0 || made[made.rank() - 1] != y[y.rank() - 1]) return nullptr;
-    const EpilogueF32 epilogue = EpilogueF32::make(r, operand, before.inputs, isa_);
-    return epilogue && before.kernel->take_epilogue(epilogue) ? "epilogue" : nullptr;
-  }
-  const char* append_conv(CpuNode& before, const NodeRequest& r, size_t operand) {
-    if (operand != 0 || !(r.inputs[0].shape == before.made)) return nullptr;
-    const Sharing own = sharing(r), both = std::max(before.sharing, own);
-    const KernelSpec spec{{r}, isa_, threads(own), packs(r)};
-    if (!may_chain_rows(spec)) return nullptr;
-    const KernelInfo* chosen = nullptr;
-    auto next = make_kernel(spec, &chosen);
-    if (!next || !chain_rows(before.kernel, next, threads(both))) return nullptr;
-    before.sharing = both;
-    return chosen->name;
-  }
 
-  PackCache& model_packs_;
+  std::shared_ptr<PackCache> model_packs_;
   PackCache plan_packs_;  ///< of contents that planning computed: their addresses mean nothing to other plans
+  PackCache dry_packs_{PackCache::Mode::kDry};
+  bool packs_late_;  ///< where asked to: the model has no packed weights yet
   Isa isa_;
   int threads_;
   std::unordered_set<ValueId> spread_;  ///< values that several threads make
@@ -124,7 +199,7 @@ class CpuSession final : public BackendSession {
       : packs_(std::move(packs)), isa_(isa), threads_(threads) {}
   MemorySpace memory() const override { return MemorySpace::kHost; }
   std::unique_ptr<PlanCompiler> begin_plan(const std::function<Status(size_t)>&) override {
-    return std::make_unique<CpuPlanCompiler>(*packs_, isa_, threads_);
+    return std::make_unique<CpuPlanCompiler>(packs_, isa_, threads_);
   }
   const char* isa() const override { return to_string(isa_); }
 

@@ -5,11 +5,17 @@
 #include <new>
 
 #include "base/large_memory.h"
+#include "base/recycled_memory.h"
 #include "base/selection.h"
 
 namespace smelt {
 
 AlignedBuffer::AlignedBuffer(size_t bytes) : bytes_(bytes) {
+  if (RecycledMemory* const memory = RecycledMemory::current(); memory && is_worth_sharing_pages(bytes)) {
+    data_ = memory->take(with_slack(bytes));
+    recycled_ = data_ != nullptr;
+    if (recycled_) return;
+  }
   const bool shares_pages = is_worth_sharing_pages(bytes);
   data_ = shares_pages ? map_block(with_slack(bytes)) : allocate_large(with_slack(bytes));
   if (!data_) throw std::bad_alloc();
@@ -20,7 +26,7 @@ AlignedBuffer::AlignedBuffer(std::shared_ptr<const MappedFile> file, const std::
     : file_(std::move(file)), data_(const_cast<std::byte*>(data)), bytes_(bytes) {}
 
 AlignedBuffer::~AlignedBuffer() {
-  if (file_) return;
+  if (file_ || recycled_) return;
   if (is_worth_sharing_pages(bytes_))
     unmap_block(data_, with_slack(bytes_));
   else

@@ -13,7 +13,8 @@
 
 namespace smelt {
 
-/// Memory aligned to 64 bytes, zero-filled at first; or a part of a mapped file, which is never written.
+/// Memory aligned to 64 bytes, zero-filled at first, which is taken from RecycledMemory::current() where there is one;
+/// or a part of a mapped file, which is never written.
 class AlignedBuffer {
  public:
   explicit AlignedBuffer(size_t bytes);
@@ -38,6 +39,7 @@ class AlignedBuffer {
   std::shared_ptr<const MappedFile> file_;  ///< nullptr: memory of its own
   void* data_;
   size_t bytes_;
+  bool recycled_ = false;
 };
 
 /// Packed weights of a model, shared by all its plans and sessions. Thread-safe. Entries live as long as the cache;
@@ -51,11 +53,15 @@ class PackCache {
   /// `store`: where packed forms are kept that say what they are made of; nullptr: nowhere.
   explicit PackCache(Mode mode = Mode::kPack, std::shared_ptr<const PackStore> store = nullptr)
       : mode_(mode), store_(std::move(store)) {}
+  /// Packs what `shared` has no entry for, and leaves `shared` as it is. `shared`: outlives the cache.
+  explicit PackCache(const PackCache& shared) : mode_(shared.mode_), shared_(&shared) {}
   /// The entry of a key, made by `pack` when absent. A Key is a struct of the kernel, ordered by <=>: the addresses of
   /// the constants and everything else that their packed form depends on. Keys of different types never meet.
   /// `contents`: what the form follows from, for the store; empty: it is not kept there.
   template <class Key>
   Packed get(const Key& key, const std::function<Packed()>& pack, const std::function<PackContents()>& contents = {}) {
+    if (shared_)
+      if (Packed packed = shared_->find(key)) return packed;
     const std::lock_guard lock(mutex_);
     auto& table = tables_[&kKeyType<Key>];
     if (!table) table = std::make_unique<TableOf<Key>>();
@@ -64,6 +70,7 @@ class PackCache {
     return entry;
   }
   Mode mode() const { return mode_; }
+  bool has_store() const { return store_ != nullptr; }
   size_t bytes() const;  ///< held by all entries
 
  private:
@@ -84,9 +91,19 @@ class PackCache {
     }
   };
 
+  template <class Key>
+  Packed find(const Key& key) const {
+    const std::lock_guard lock(mutex_);
+    const auto table = tables_.find(&kKeyType<Key>);
+    if (table == tables_.end()) return nullptr;
+    const auto& entries = static_cast<const TableOf<Key>&>(*table->second).entries;
+    const auto entry = entries.find(key);
+    return entry == entries.end() ? nullptr : entry->second;
+  }
   Packed make(const std::function<Packed()>& pack, const std::function<PackContents()>& contents) const;
 
   Mode mode_;
+  const PackCache* shared_ = nullptr;  ///< nullptr: none
   std::shared_ptr<const PackStore> store_;
   mutable std::mutex mutex_;
   std::map<const void*, std::unique_ptr<Table>> tables_;  ///< by the keys' type

@@ -1,0 +1,62 @@
+#include "backends/cpu/core/segment_kernel.h"
+
+#include "backends/cpu/conv/row_chain.h"
+#include "backends/cpu/core/epilogue.h"
+
+namespace smelt {
+
+const KernelInfo* SegmentKernel::begin(const KernelSpec& node) {
+  const KernelInfo* chosen = nullptr;
+  kernel = make_kernel(node, &chosen);
+  if (!kernel) return nullptr;
+  inputs = static_cast<int>(node.inputs.size());
+  made = node.outputs[0].shape;
+  return chosen;
+}
+
+const char* SegmentKernel::append(const KernelSpec& node, size_t operand, int threads) {
+  const char* name = node.node.op == Op::kConv ? append_conv(node, operand, threads) : append_epilogue(node, operand);
+  if (!name) return nullptr;
+  inputs += static_cast<int>(node.inputs.size()) - 1;
+  made = node.outputs[0].shape;
+  return name;
+}
+
+const char* SegmentKernel::append_conv(const KernelSpec& node, size_t operand, int threads) {
+  if (operand != 0 || !(node.inputs[0].shape == made) || !may_chain_rows(node)) return nullptr;
+  const KernelInfo* chosen = nullptr;
+  auto next = make_kernel(node, &chosen);
+  return next && chain_rows(kernel, next, threads) ? chosen->name : nullptr;
+}
+
+const char* SegmentKernel::append_epilogue(const KernelSpec& node, size_t operand) {
+  const Shape& y = node.outputs[0].shape;
+  if (made.rank() == 0 || y.rank() == 0 || made[made.rank() - 1] != y[y.rank() - 1]) return nullptr;
+  const EpilogueF32 epilogue = EpilogueF32::make(node, operand, inputs, node.isa);
+  return epilogue && kernel->take_epilogue(epilogue) ? "epilogue" : nullptr;
+}
+
+SegmentRecipe::Part::Part(const KernelSpec& of, size_t appended_to, int threads_of_both)
+    : node(of.node),
+      inputs(of.inputs.begin(), of.inputs.end()),
+      outputs(of.outputs.begin(), of.outputs.end()),
+      constants(of.constants.begin(), of.constants.end()),
+      threads(of.threads),
+      fixed_shapes(of.fixed_shapes),
+      operand(appended_to),
+      both(threads_of_both) {}
+
+KernelSpec SegmentRecipe::Part::spec(Isa isa, PackCache& packs) const {
+  return {{node, inputs, constants, outputs}, isa, threads, packs, nullptr, fixed_shapes};
+}
+
+std::unique_ptr<Kernel> SegmentRecipe::make(Isa isa, PackCache& packs) const {
+  SegmentKernel made;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const KernelSpec spec = parts_[i].spec(isa, packs);
+    if (i == 0 ? !made.begin(spec) : !made.append(spec, parts_[i].operand, parts_[i].both)) return nullptr;
+  }
+  return std::move(made.kernel);
+}
+
+}  // namespace smelt

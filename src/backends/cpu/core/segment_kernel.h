@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backends/cpu/core/kernel.h"
+
+namespace smelt {
+
+/// The kernel of a segment: a node's, then with what is appended to the node.
+struct SegmentKernel {
+  std::unique_ptr<Kernel> kernel;
+  int inputs = 0;  ///< of the node, and of what was appended
+  Shape made;      ///< of the output
+
+  /// Makes the kernel of the segment's first node. nullptr: there is none.
+  const KernelInfo* begin(const KernelSpec& node);
+  /// Makes the kernel compute a further node, too, of which it makes input `operand`. `threads`: of the pool that run()
+  /// will see. Returns the name of what computes it; nullptr: not supported, and nothing has changed.
+  const char* append(const KernelSpec& node, size_t operand, int threads);
+
+ private:
+  const char* append_conv(const KernelSpec& node, size_t operand, int threads);
+  const char* append_epilogue(const KernelSpec& node, size_t operand);
+};
+
+/// How the kernel of a segment was made, to make it again. Nodes and constants live as long as the model.
+class SegmentRecipe {
+ public:
+  bool empty() const { return parts_.empty(); }
+  void begin(const KernelSpec& node) { parts_.emplace_back(node, 0, 0); }
+  void append(const KernelSpec& node, size_t operand, int threads) { parts_.emplace_back(node, operand, threads); }
+  /// The kernel with weights packed by `packs`; nullptr where they can't be.
+  std::unique_ptr<Kernel> make(Isa isa, PackCache& packs) const;
+
+ private:
+  /// A KernelSpec, with types of its own.
+  struct Part {
+    Part(const KernelSpec& node, size_t appended_to, int threads_of_both);
+    KernelSpec spec(Isa isa, PackCache& packs) const;
+
+    const Node& node;
+    std::vector<ValueType> inputs, outputs;
+    std::vector<const Tensor*> constants;
+    int threads;
+    bool fixed_shapes;
+    size_t operand;  ///< of append()
+    int both;
+  };
+  std::vector<Part> parts_;
+};
+
+}  // namespace smelt

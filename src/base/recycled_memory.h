@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+
+namespace smelt {
+
+/// Memory for contents that are needed one after the other: what stood there before makes room, and the pages stay. So
+/// their sum takes no more pages, and page faults, than the largest of them. Not thread-safe.
+class RecycledMemory {
+ public:
+  /// `bytes`: the most that is used at a time; `expected`: in all. Nothing is taken from the system before it is used.
+  explicit RecycledMemory(size_t bytes, size_t expected = 0);
+  ~RecycledMemory() { release(); }
+  RecycledMemory(const RecycledMemory&) = delete;
+  RecycledMemory& operator=(const RecycledMemory&) = delete;
+
+  /// Zero-filled memory, aligned to 64 bytes, until the next reset(). nullptr where not so much is left.
+  void* take(size_t bytes);
+  void reset() { used_ = 0; }
+  /// All pages go back to the system.
+  void release();
+
+  /// The memory that the calling thread uses; nullptr: none.
+  static RecycledMemory* current();
+  /// While it lives, current() of the calling thread is `memory`, which it resets at its end.
+  class Use {
+   public:
+    explicit Use(RecycledMemory& memory);
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    RecycledMemory* before_;
+  };
+
+ private:
+  bool map();
+
+  size_t bytes_;
+  size_t small_;                 ///< bytes of small pages, before huge ones
+  std::byte* memory_ = nullptr;  ///< nullptr: not mapped
+  size_t used_ = 0;
+  size_t touched_ = 0;  ///< bytes from the first on that may be other than zero
+  size_t filled_ = 0;   ///< huge pages were asked for up to here
+};
+
+}  // namespace smelt
