@@ -2,6 +2,7 @@
 // what is appended to it: the kernel's epilogue, or convolutions that run with it by bands of rows.
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -162,12 +163,19 @@ class CpuPlanCompiler final : public PlanCompiler {
 
  private:
   bool packs_later(const NodeRequest& r) const { return packs_late_ && r.pack_time == PackTime::kSecondRun; }
-  /// Bytes of the node's constants, if they are packed as it runs; else 0.
-  size_t packed_later(const NodeRequest& r) const {
+  /// Bytes of the node's constants, if they are packed as it runs; else 0. What several nodes read is packed once.
+  size_t packed_later(const NodeRequest& r) {
     if (!packs_later(r) || r.lifetime != ConstantLifetime::kModel) return 0;
     size_t bytes = 0;
-    for (const Tensor* constant : r.constants) bytes += constant ? constant->bytes() : 0;
-    return bytes >= kLargeConstant ? bytes : 0;
+    bool shared = false;
+    for (const Tensor* constant : r.constants) {
+      if (!constant) continue;
+      bytes += constant->bytes();
+      if (constant->bytes() < kLargeConstant) continue;
+      const auto [reader, is_new] = readers_.try_emplace(constant, &r.node);
+      shared = shared || reader->second != &r.node;
+    }
+    return !shared && bytes >= kLargeConstant ? bytes : 0;
   }
   PackCache& packs(const NodeRequest& r, bool unpacked) {
     if (unpacked) return dry_packs_;
@@ -190,7 +198,8 @@ class CpuPlanCompiler final : public PlanCompiler {
   bool packs_late_;  ///< where asked to: the model has no packed weights yet
   Isa isa_;
   int threads_;
-  std::unordered_set<ValueId> spread_;  ///< values that several threads make
+  std::unordered_set<ValueId> spread_;                      ///< values that several threads make
+  std::unordered_map<const Tensor*, const Node*> readers_;  ///< the first one of each large constant
 };
 
 class CpuSession final : public BackendSession {
