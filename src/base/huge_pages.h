@@ -37,6 +37,21 @@ class HugePageChoice {
   std::atomic<int> pauses_ = kPauses;
 };
 
+/// While one lives, the calling thread is given huge pages only where they come quickly: not where a host takes back
+/// free memory, which is mostly memory of huge pages, and takes milliseconds to give one again. For what has to be
+/// there soon, as the memory of a first run.
+class QuickPages {
+ public:
+  QuickPages();
+  ~QuickPages();
+  QuickPages(const QuickPages&) = delete;
+  QuickPages& operator=(const QuickPages&) = delete;
+};
+
+/// True if the system reports free memory to a host, which takes it back. `path`: the module parameter that gives the
+/// order of the blocks reported, a power of two of pages; negative where none are.
+bool reports_free_memory(const char* path = "/sys/module/page_reporting/parameters/page_reporting_order");
+
 /// Asks for huge pages for the aligned memory [begin, begin + bytes), `bytes` a multiple of kHugePage. The system gives
 /// one where a page is first written.
 void ask_for_huge_pages(void* begin, size_t bytes);

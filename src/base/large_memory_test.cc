@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "base/huge_pages.h"
@@ -107,6 +110,22 @@ TEST(LargeMemory, BegunBlocksTakeWhatOthersLeave) {
     unmap_block(second, kSecond);
   }
   expect_blocks(0);
+}
+
+TEST(HugePages, AHostTakesFreeMemoryWhereBlocksHaveAnOrder) {
+  const std::string path = ::testing::TempDir() + "page_reporting_order";
+  const auto reports = [&](const char* text) {
+    std::ofstream(path) << text;
+    return reports_free_memory(path.c_str());
+  };
+  EXPECT_TRUE(reports("9\n"));
+  EXPECT_TRUE(reports("0\n"));
+  EXPECT_FALSE(reports("-1\n"));
+  EXPECT_FALSE(reports("4294967295\n"));
+  EXPECT_FALSE(reports(""));
+  EXPECT_FALSE(reports("none"));
+  std::remove(path.c_str());
+  EXPECT_FALSE(reports_free_memory(path.c_str()));
 }
 
 TEST(HugePageChoice, PausesAfterASlowPage) {

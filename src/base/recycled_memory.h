@@ -4,11 +4,12 @@
 
 namespace smelt {
 
-/// Memory for contents that are needed one after the other: what stood there before makes room, and the pages stay. So
-/// their sum takes no more pages, and page faults, than the largest of them. Not thread-safe.
+/// Memory for contents that are needed one after the other: each overwrites the one before, and the pages stay. All of
+/// them take no more pages, and page faults, than the largest. Not thread-safe.
 class RecycledMemory {
  public:
-  /// `bytes`: the most that is used at a time; `expected`: in all. Nothing is taken from the system before it is used.
+  /// `bytes`: the most that can be used at a time; `expected`: the most that is likely to be. Nothing is taken from the
+  /// system before it is used.
   explicit RecycledMemory(size_t bytes, size_t expected = 0);
   ~RecycledMemory() { release(); }
   RecycledMemory(const RecycledMemory&) = delete;

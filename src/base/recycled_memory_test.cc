@@ -32,7 +32,7 @@ TEST(RecycledMemory, WhatIsTakenIsZeroAlignedAndApart) {
   }
 }
 
-TEST(RecycledMemory, WhatStoodThereMakesRoom) {
+TEST(RecycledMemory, ResetGivesTheSameMemoryAgain) {
   RecycledMemory memory(kBytes);
   void* const first = memory.take(kBytes);
   ASSERT_TRUE(first);

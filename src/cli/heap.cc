@@ -27,6 +27,7 @@ void grow_heap_by_huge_pages([[maybe_unused]] size_t small, [[maybe_unused]] siz
   static bool called = false;
   if (std::exchange(called, true)) return;
   constexpr size_t kPage = 4096;
+  const QuickPages quick;
   small = std::max(small, kPage);  // a page for the header of the block below
   const auto end = reinterpret_cast<uintptr_t>(::sbrk(0)), begin = round_up(end + small, uintptr_t{kHugePage});
   if (::sbrk(static_cast<intptr_t>(begin - small - end)) == reinterpret_cast<void*>(-1)) return;

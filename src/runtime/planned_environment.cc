@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
 #include "base/large_memory.h"
 #include "base/selection.h"
 #include "runtime/plan_update.h"
@@ -185,6 +187,8 @@ Status PlannedEnvironment::run(int graph, std::span<const Datum> inputs, const G
   if (inputs.size() != g.inputs.size())
     return InvalidInput(inputs.size(), " inputs given, graph '", g.name, "' takes ", g.inputs.size());
   if (call.depth > 0) SMELT_TRY(control.enter(graph, inputs));
+  std::optional<QuickPages> quick;
+  if (runs_ == 0) quick.emplace();
   SMELT_ASSIGN(Plan * plan, plan_for(graph, inputs, call.role(), ContentUse::kRead));
   if (call.depth > 0) return plan->run(*this, inputs, call, outputs);
   Status done = plan->run(*this, inputs, call, outputs);
