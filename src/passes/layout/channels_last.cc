@@ -18,7 +18,8 @@
 namespace smelt {
 namespace {
 
-/// A convolution with fewer output channels does not fill a SIMD vector and stays channels-first.
+/// A Conv with fewer output channels does not fill a SIMD vector and stays channels-first. ConvTranspose and
+/// ConvInteger have channels-last kernels alone.
 constexpr int64_t kMinChannels = 8;
 
 class ChannelsLast {
@@ -266,8 +267,8 @@ class ChannelsLast {
     if (n.op == Op::kConv && given(n, 2) && !constant_[static_cast<size_t>(n.inputs[2])]) return false;
     if (!has_last(n.inputs[0])) {
       const ValueType& y = type(n.outputs[0]);
-      if (constant_[static_cast<size_t>(n.inputs[0])] || (y.ranked && y.shape[1] >= 0 && y.shape[1] < kMinChannels))
-        return false;
+      const bool few = y.ranked && y.shape[1] >= 0 && y.shape[1] < kMinChannels && n.op == Op::kConv;
+      if (constant_[static_cast<size_t>(n.inputs[0])] || few) return false;
     }
     if (n.op == Op::kConvInteger &&
         (!one_element(given(n, 2) ? n.inputs[2] : kNoValue) || (given(n, 3) && !constant(n, 3))))

@@ -78,6 +78,30 @@ TEST(ChannelsLast, TokensBecomeAnImageWithoutATranspose) {
   }
 }
 
+TEST(ChannelsLast, TransposedConvolutionsOfFewFilters) {
+  auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  test::Forms f{Builder(*module, 0)};
+  const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, Shape{1, 12, 6, 5}));
+  ConvTransposeAttrs conv;
+  conv.filter = FilterLayout::kIOS;
+  conv.layout = Layout::kChannelsFirst;
+  conv.strides = {2, 2};
+  Graph& graph = module->graphs[0];
+  graph.outputs = {f.op(Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(conv), {x, f.weights({12, 2, 4, 4})})};
+  const Tensor in = test::random_tensor(DType::kF32, {1, 12, 6, 5}, -1, 1, 1);
+  const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), in));
+  channels_last(graph);
+  EXPECT_TRUE(verify(*module).ok());
+  test::expect_near(test::run_on_reference(module, in), before, 1e-6, 1e-6);
+  for (const Node& n : graph.nodes)
+    if (n.op == Op::kConvTranspose) {
+      EXPECT_EQ(static_cast<const ConvTransposeAttrs&>(*n.attrs).layout, Layout::kChannelsLast);
+    }
+}
+
 TEST(ChannelsLast, AnImageThatGrowsIntoTheOutputIsTransposedBefore) {
   EXPECT_EQ(last_dimension_of_resize(12, 20, false), 20);
   EXPECT_EQ(last_dimension_of_resize(3, 2, false), 8);  // a smaller one behind
