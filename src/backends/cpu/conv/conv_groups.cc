@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/vnni-inl.h"
@@ -143,7 +144,17 @@ GroupedTileFunction tile_of([[maybe_unused]] int64_t width) {
 }
 }  // namespace
 
-ConvGroups::ConvGroups(const ConvShape& g, const GemmI8& gemm, Isa isa) : g_(g), gemm_(gemm), rows_(g, false, nullptr) {
+ConvShape ConvGroups::joined_pairs(const ConvShape& g) {
+  ConvShape joined = g;
+  if (g.c_in != 2 || g.c_out != 2 || g.groups % 2 != 0) return joined;
+  joined.c_in = joined.c_out = 4;
+  joined.groups = g.groups / 2;
+  return joined;
+}
+
+ConvGroups::ConvGroups(const ConvShape& shape, const GemmI8& gemm, Isa isa)
+    : g_(joined_pairs(shape)), pairs_(g_.groups != shape.groups), gemm_(gemm), rows_(shape, false, nullptr) {
+  const ConvShape& g = g_;
   constexpr int64_t kMostLineBytes = 64 * 1024, kBandBytes = 96 * 1024;  // that stay in the second cache
   if (!isa.has(IsaFeature::kVnni) || !gemm.bytes || gemm.nr() != kRun) return;
   if (!g.planar() || g.groups == 1 || g.c_in != g.c_out || g.taps() > kMostTaps) return;
@@ -165,6 +176,14 @@ int64_t ConvGroups::packed_bytes() const { return panel_bytes_ * ceil_div(g_.all
 
 [[gnu::cold]] void ConvGroups::pack(const int8_t* weights, const int32_t* bias, int32_t a_zero, char* packed) const {
   const int64_t k = g_.k(), width = g_.c_in, all = g_.all_out();
+  std::vector<int8_t> spread;
+  if (pairs_) {
+    spread.assign(static_cast<size_t>(all * k), 0);
+    for (int64_t o = 0; o < all; ++o)
+      for (int64_t t = 0; t < g_.taps(); ++t)
+        std::copy_n(weights + (o * g_.taps() + t) * 2, 2, spread.data() + o * k + t * width + o % 4 / 2 * 2);
+    weights = spread.data();
+  }
   for (int64_t c = 0; c < all; c += 2 * run_, packed += panel_bytes_) {
     // The first filter of the quarter of a vector, or `all`: filters are there or not, like those of their group.
     const auto filter = [&](int64_t vector, int64_t quarter) {

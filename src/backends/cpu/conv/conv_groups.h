@@ -21,7 +21,7 @@ using GroupedTileFunction = void (*)(const GroupedTile&);
 class ConvGroups {
  public:
   /// gemm: the form for the filter, whose accumulators lie like those of the tiles.
-  [[gnu::cold]] ConvGroups(const ConvShape& g, const GemmI8& gemm, Isa isa);
+  [[gnu::cold]] ConvGroups(const ConvShape& shape, const GemmI8& gemm, Isa isa);
 
   /// True if the convolution is one of such groups, on a level that has tiles. Else nothing else may be asked for.
   bool apply() const { return tile_ != nullptr; }
@@ -38,6 +38,8 @@ class ConvGroups {
              uint8_t* scratch, const Done& done) const;
 
  private:
+  /// The convolution of half as many groups in place of ones of two channels: filters then have zeros.
+  static ConvShape joined_pairs(const ConvShape& g);
   /// True if tiles take one run of channels of two pixels, from channel c on, not two of one.
   bool one_run(int64_t c) const { return g_.all_out() - c <= run_; }
   /// Output pixels: some lines, or a part of one.
@@ -53,6 +55,7 @@ class ConvGroups {
              int32_t* acc) const;
 
   ConvShape g_;
+  bool pairs_;  ///< two groups of the convolution are one of g_
   const GemmI8& gemm_;
   LineBuffer rows_;
   GroupedTileFunction tile_ = nullptr;

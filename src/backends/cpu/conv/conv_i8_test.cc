@@ -22,6 +22,9 @@ const QConvRow kRows[] = {
     {1, 12, 5, 7, 18, 5, 3, 1, 1, 0, 3},
     {1, 40, 15, 15, 64, 3, 3, 1, 1, 1, 1, ActKind::kReluN1},
     {1, 7, 20, 21, 1, 1, 1, 1, 1, 0, 1},
+    // Windows at the sides of narrow images.
+    {2, 1, 40, 3, 8, 4, 3, 1, 1, 1, 1},
+    {1, 5, 30, 4, 9, 3, 3, 2, 1, 2, 1, ActKind::kRelu},
     {1, 301, 3, 3, 20, 1, 1, 1, 1, 0, 1},
     // Threads share the pixels of a line.
     {2, 24, 1, 61, 40, 1, 3, 1, 2, 0, 1},
@@ -97,8 +100,11 @@ TEST(ConvI8, ChannelsFirst) {
       check_on_cpu(conv_case(r, s, Layout::kChannelsFirst, FilterLayout::kOIS, Rounding::kFloatHalfEven), "conv_i8");
 }
 
-/// Groups of 4 to 32 channels: runs of channels that fill vectors or not, lines of any width, a signal, single pixels.
+/// Groups of 2 to 32 channels: runs of channels that fill vectors or not, lines of any width, a signal, single pixels.
 const QConvRow kGroups[] = {
+    {1, 28, 9, 13, 28, 3, 3, 1, 1, 1, 14},
+    {2, 132, 6, 5, 132, 3, 3, 2, 1, 1, 66, ActKind::kRelu},
+    {1, 10, 7, 9, 10, 3, 3, 1, 2, 2, 5},
     {1, 48, 9, 11, 48, 3, 3, 1, 1, 1, 6, ActKind::kRelu},
     {2, 104, 7, 7, 104, 3, 3, 1, 1, 1, 13},
     {1, 32, 14, 13, 32, 3, 3, 2, 1, 1, 2},
