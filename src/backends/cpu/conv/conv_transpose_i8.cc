@@ -209,7 +209,7 @@ class ConvTransposeRows final : public Kernel {
  public:
   /// Not for short rows, nor for filters that do not stay in the nearest cache.
   static bool applies(const Spread& s, const GemmI8& gemm) {
-    constexpr int64_t kShort = 8, kNearest = 32 * 1024;
+    constexpr int64_t kShort = 4, kNearest = 32 * 1024;
     if (!gemm.bytes || s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1 || s.stride[0] != 1 || s.pad[0] != 0)
       return false;
     const int64_t phases = s.stride[1] * s.stride[2];
