@@ -27,6 +27,9 @@ const ConvRow kRows[] = {
     {1, 7, 20, 21, 1, 1, 1, 1, 1, 0, 1},
     {1, 3, 33, 31, 32, 7, 7, 2, 1, 3, 1, ActKind::kTanh},
     {1, 2, 4, 4, 16, 3, 3, 1, 1, 4, 1},
+    // Windows at the sides of narrow images.
+    {2, 1, 40, 3, 8, 4, 3, 1, 1, 1, 1},
+    {1, 1, 30, 2, 9, 3, 3, 2, 1, 2, 1, ActKind::kRelu},
     // More filters than image: threads share the filters.
     {1, 40, 7, 7, 200, 3, 3, 1, 1, 1, 1, ActKind::kTanh},
     {2, 64, 5, 5, 200, 1, 1, 1, 1, 0, 1, ActKind::kTanh},

@@ -6,6 +6,7 @@
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/slots.h"
 #include "backends/cpu/gemm/gemm_f32.h"
+#include "base/checked.h"
 
 namespace smelt {
 namespace {
@@ -37,9 +38,7 @@ class ConvNchwF32 final : public Kernel {
   static bool in_order(const ConvShape& g) {
     return (g.filter_s == 1 || g.taps() == 1) && (g.filter_i == g.taps() || g.c_in == 1) && g.filter_o == g.k();
   }
-  size_t scratch_bytes() const override {
-    return static_cast<size_t>(threads_ * panels_ * (g_.k() + 1) * gemm_.nr()) * sizeof(float) + 64;
-  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * slot_floats()) * sizeof(float); }
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
     const float* filter = packed_ ? packed_->data<float>() : ctx.input(1).data<float>();
@@ -50,13 +49,13 @@ class ConvNchwF32 final : public Kernel {
     const int64_t step = panels_ * gemm_.nr();
     const int64_t per_plane = (g_.out_pixels() + step - 1) / step, blocks = g_.batch * g_.groups * per_plane;
     in_slots(ctx.threads(), threads_, blocks, [&](int64_t b, int64_t slot) {
-      block(x, filter, bias, y, b / per_plane, b % per_plane * step,
-            scratch + slot * panels_ * (g_.k() + 1) * gemm_.nr());
+      block(x, filter, bias, y, b / per_plane, b % per_plane * step, scratch + slot * slot_floats());
     });
     return Ok();
   }
 
  private:
+  int64_t slot_floats() const { return round_up(panels_ * (g_.k() + 1) * gemm_.nr() + kPatchSlack, 16); }
   Packed order(const float* filter) const {
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(g_.all_out() * g_.k()) * sizeof(float));
     float* to = packed->data<float>();

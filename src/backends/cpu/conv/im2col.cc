@@ -25,8 +25,34 @@ inline T* copy_short_run(T* dst, const T* src, int64_t n) {
     std::memcpy(to, from, 16);
   return dst + n;
 }
+/// fill_run() in chunks of 16 bytes: writes up to 15 bytes more.
+template <class T>
+inline T* fill_short_run(T* dst, int64_t n, T value) {
+  constexpr int64_t kElements = 16 / static_cast<int64_t>(sizeof(T));
+  T chunk[kElements];
+  std::fill_n(chunk, kElements, value);
+  for (int64_t i = 0; i < n; i += kElements) std::memcpy(dst + i, chunk, 16);
+  return dst + n;
+}
 constexpr int64_t kShortRun = 128;  ///< bytes
 constexpr int64_t kMostInnerPixels = 128;
+
+/// The patch of one pixel of a planar image whose windows have lines of at most 16 bytes: taps [begin, end) of a line
+/// lie inside the image. x: the first tap of the line y0 of the image. Reads and writes up to 16 bytes more.
+template <class T>
+inline void copy_tiny_patch(const ConvShape& g, const T* x, int64_t y0, int64_t begin, int64_t end, const T* filling,
+                            T* dst) {
+  const int64_t line = g.kernel[2] * g.c_in, step = g.dilation[1] * g.in[2] * g.c_in;
+  begin *= g.c_in;
+  end *= g.c_in;
+  int64_t y = y0;
+  for (int64_t ky = 0; ky < g.kernel[1]; ++ky, y += g.dilation[1], x += step, dst += line) {
+    std::memcpy(dst, filling, 16);
+    if (y < 0 || y >= g.in[1] || begin >= end) continue;
+    std::memcpy(dst + begin, x + begin, 16);
+    std::memcpy(dst + end, filling, 16);
+  }
+}
 }  // namespace
 
 template <class T>
@@ -34,8 +60,13 @@ void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T 
   const int64_t pixel = g.all_in(), line = g.kernel[2] * g.c_in;
   const bool joined = g.dilation[2] == 1 && g.groups == 1;  // the taps of a line lie side by side
   const bool is_short = joined && line * static_cast<int64_t>(sizeof(T)) <= kShortRun;
-  const T* const safe = x + g.in_pixels() * pixel - kPatchSlack;  // up to here short runs read nothing foreign
+  const bool few_channels = g.c_in * static_cast<int64_t>(sizeof(T)) <= 16;
+  // Up to here short runs read nothing foreign, whatever group x is of.
+  const T* const safe = x + g.in_pixels() * pixel - (pixel - g.c_in) - kPatchSlack;
   const int64_t image_line = g.in[2] * pixel;
+  const bool is_tiny = is_short && line * static_cast<int64_t>(sizeof(T)) <= 16 && g.planar();
+  T filling[16 / sizeof(T)];
+  std::fill_n(filling, 16 / sizeof(T), fill);
   int64_t ox = first % g.out[2], oy = first / g.out[2] % g.out[1], oz = first / g.out[2] / g.out[1];
   const auto next = [&] {
     if (++ox < g.out[2]) return;
@@ -47,6 +78,15 @@ void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T 
   for (int64_t p = first; p < last; ++p, next()) {
     T* dst = rows + (p - first) * row_stride;
     const int64_t x0 = ox * g.stride[2] - g.pad[2];
+    if (is_tiny) {
+      const int64_t begin = std::clamp<int64_t>(-x0, 0, g.kernel[2]), end = std::min(g.in[2] - x0, g.kernel[2]);
+      const int64_t y0 = oy * g.stride[1] - g.pad[1];
+      const int64_t bottom = std::min(y0 + (g.kernel[1] - 1) * g.dilation[1], g.in[1] - 1);
+      if (x + bottom * image_line + (x0 + begin) * pixel <= safe) {
+        copy_tiny_patch(g, x + y0 * image_line + x0 * pixel, y0, begin, end, filling, dst);
+        continue;
+      }
+    }
     if (is_short && g.kernel[0] == 1 && g.in[0] == 1 && x0 >= 0 && x0 + g.kernel[2] <= g.in[2]) {
       const int64_t y0 = oy * g.stride[1] - g.pad[1], y1 = y0 + (g.kernel[1] - 1) * g.dilation[1];
       if (oz * g.stride[0] == g.pad[0] && y0 >= 0 && y1 < g.in[1] && x + y1 * image_line + x0 * pixel + line <= safe) {
@@ -61,17 +101,19 @@ void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T 
       for (int64_t ky = 0; ky < g.kernel[1]; ++ky) {
         const int64_t y = oy * g.stride[1] - g.pad[1] + ky * g.dilation[1];
         if (z < 0 || z >= g.in[0] || y < 0 || y >= g.in[1]) {
-          dst = fill_run(dst, line, fill);
+          dst = is_short ? fill_short_run(dst, line, fill) : fill_run(dst, line, fill);
           continue;
         }
         const T* src = x + ((z * g.in[1] + y) * g.in[2]) * pixel;
-        if (is_short && x0 >= 0 && x0 + g.kernel[2] <= g.in[2] && src + x0 * pixel + line <= safe) {
-          dst = copy_short_run(dst, src + x0 * pixel, line);
-          continue;
-        }
         if (joined) {
           const int64_t begin = std::clamp<int64_t>(-x0, 0, g.kernel[2]);
           const int64_t end = std::clamp<int64_t>(g.in[2] - x0, begin, g.kernel[2]);
+          if (is_short && src + (x0 + end) * pixel <= safe) {
+            dst = fill_short_run(dst, begin * pixel, fill);
+            dst = copy_short_run(dst, src + (x0 + begin) * pixel, (end - begin) * pixel);
+            dst = fill_short_run(dst, (g.kernel[2] - end) * pixel, fill);
+            continue;
+          }
           dst = fill_run(dst, begin * pixel, fill);
           dst = copy_run(dst, src + (x0 + begin) * pixel, (end - begin) * pixel);
           dst = fill_run(dst, (g.kernel[2] - end) * pixel, fill);
@@ -79,7 +121,12 @@ void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T 
         }
         for (int64_t kx = 0; kx < g.kernel[2]; ++kx) {
           const int64_t at = x0 + kx * g.dilation[2];
-          dst = at < 0 || at >= g.in[2] ? fill_run(dst, g.c_in, fill) : copy_run(dst, src + at * pixel, g.c_in);
+          if (at < 0 || at >= g.in[2])
+            dst = fill_run(dst, g.c_in, fill);
+          else if (few_channels && src + at * pixel + g.c_in <= safe)
+            dst = copy_short_run(dst, src + at * pixel, g.c_in);
+          else
+            dst = copy_run(dst, src + at * pixel, g.c_in);
         }
       }
     }
@@ -121,35 +168,42 @@ void im2col_panel(const ConvShape& g, const float* x, int64_t first, int64_t las
   constexpr int64_t kShortRow = 8;
   if (g.out[2] < kShortRow && last - first <= kMostInnerPixels && windows_lie_inside(g))
     return panel_of_inner_pixels(g, x, first, last - first, width, dst);
-  const int64_t plane = g.in_pixels();
+  const int64_t plane = g.in_pixels(), s = g.stride[2], ox0 = first % g.out[2];
+  const int64_t oy0 = first / g.out[2] % g.out[1], oz0 = first / g.out[2] / g.out[1];
+  const float* const safe = x + g.c_in * plane - kPatchSlack;  // up to here short runs read nothing foreign
   for (int64_t c = 0; c < g.c_in; ++c) {
     for (int64_t kz = 0; kz < g.kernel[0]; ++kz)
       for (int64_t ky = 0; ky < g.kernel[1]; ++ky)
         for (int64_t kx = 0; kx < g.kernel[2]; ++kx, dst += width) {
           float* out = dst;
-          for (int64_t p = first; p < last;) {  // one stretch of a row of output pixels at a time
-            const int64_t ox = p % g.out[2], oy = p / g.out[2] % g.out[1], oz = p / g.out[2] / g.out[1];
-            const int64_t n = std::min(last - p, g.out[2] - ox);
-            p += n;
+          int64_t ox = ox0, oy = oy0, oz = oz0;
+          for (int64_t left = last - first, n = 0; left > 0; left -= n) {  // stretches of rows of output pixels
+            n = std::min(left, g.out[2] - ox);
             const int64_t z = oz * g.stride[0] - g.pad[0] + kz * g.dilation[0];
             const int64_t y = oy * g.stride[1] - g.pad[1] + ky * g.dilation[1];
+            const int64_t at = ox * s - g.pad[2] + kx * g.dilation[2];
+            ox = 0;
+            if (++oy == g.out[1]) {
+              oy = 0;
+              ++oz;
+            }
             if (z < 0 || z >= g.in[0] || y < 0 || y >= g.in[1]) {
-              out = fill_run(out, n, 0.0f);
+              out = fill_short_run(out, n, 0.0f);
               continue;
             }
             const float* src = x + c * plane + (z * g.in[1] + y) * g.in[2];
-            const int64_t s = g.stride[2];
-            int64_t at = ox * s - g.pad[2] + kx * g.dilation[2];
             // Pixels j of the stretch with 0 <= at + j * s < in.
             const int64_t begin = std::min(n, at >= 0 ? 0 : (-at + s - 1) / s);
             const int64_t end = std::clamp<int64_t>(at >= g.in[2] ? 0 : (g.in[2] - at + s - 1) / s, begin, n);
-            out = fill_run(out, begin, 0.0f);
-            if (s == 1) {
-              out = copy_run(out, src + at + begin, end - begin);
-            } else {
+            out = fill_short_run(out, begin, 0.0f);
+            if (s > 1) {
               for (int64_t j = begin; j < end; ++j) *out++ = src[at + j * s];
+            } else if (src + at + end <= safe) {
+              out = copy_short_run(out, src + at + begin, end - begin);
+            } else {
+              out = copy_run(out, src + at + begin, end - begin);
             }
-            out = fill_run(out, n - end, 0.0f);
+            out = fill_short_run(out, n - end, 0.0f);
           }
           fill_run(out, width - (last - first), 0.0f);
         }

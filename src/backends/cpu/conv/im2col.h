@@ -14,7 +14,8 @@ template <class T>
 void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T fill, T* rows, int64_t row_stride);
 
 /// Copies the patches of output pixels [first, last) as columns: dst[k * width + j], k in the order (channel, tap), j
-/// the pixel; columns up to `width` are zero. x: channels-first image, at the group's first channel.
+/// the pixel; columns up to `width` are zero. x: channels-first image, at the group's first channel. Up to kPatchSlack
+/// elements behind the panel are overwritten.
 void im2col_panel(const ConvShape& g, const float* x, int64_t first, int64_t last, int64_t width, float* dst);
 
 }  // namespace smelt
