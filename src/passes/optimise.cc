@@ -14,6 +14,9 @@ Status optimise(Module& module, const Evaluate& evaluate) {
       part_joint_heads(graph);
       fuse_attention(graph);
     }
+    const bool may_lack_fusions = builds_format("onnx") || builds_format("ort") || builds_format("executorch");
+    if (may_lack_fusions && builds_op("Transpose") && (builds_op("Unary") || builds_op("Binary")))
+      sink_transposes(graph);
     if (builds_op("BatchNorm")) fuse_batch_norm(graph);
     fuse_activations(graph);
     if (builds_op("DequantizeLinear")) fuse_quantization(graph);
@@ -25,8 +28,7 @@ Status optimise(Module& module, const Evaluate& evaluate) {
       if (builds_op("LayerNorm")) recompose_normalizations(graph);
     }
     // TFLite's converter does so itself: a build for its models alone does without.
-    if (builds_format("onnx") || builds_format("ort") || builds_format("executorch"))
-      merge_common_subexpressions(graph);
+    if (may_lack_fusions) merge_common_subexpressions(graph);
   }
   return Ok();
 }

@@ -48,6 +48,9 @@ void gather_before_dequantize(Graph& graph);
 void merge_common_subexpressions(Graph& graph);
 /// Makes one Transpose of a Transpose of unquantized values that another Transpose reads, and of that one.
 void merge_transposes(Graph& graph);
+/// Moves Transposes of what convolutions make behind elementwise nodes of constants: those of channels-last exporters
+/// then stand behind the convolution itself, where fuse_batch_norm() and fuse_activations() find them.
+void sink_transposes(Graph& graph);
 
 // fuse/
 

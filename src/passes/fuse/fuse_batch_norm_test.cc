@@ -93,6 +93,30 @@ TEST(FuseBatchNorm, ConstantsOfTheChannels) {
       {"Conv", "Binary", "Conv", "Binary"});
 }
 
+TEST(FuseBatchNorm, BehindTransposes) {
+  const auto last = [](Forms& f, ValueId x) { return f.transpose(x, {0, 2, 3, 1}); };
+  check_fused(kImage,
+              [&](Forms& f, ValueId x) {
+                const ValueId y = f.mul(last(f, conv(f, x, {3, 1}, 3)), f.weights({6}, 8));
+                return f.unary(Unary::kRelu, add(f, f.weights({1, 1, 6}, 9), y));
+              },
+              {"Conv"});
+  check_fused(  // one factor for each column, then one for all
+      kImage,
+      [&](Forms& f, ValueId x) {
+        const ValueId y = f.mul(last(f, conv(f, x, {3, 1}, 3)), f.weights({5, 1}, 8));
+        return f.mul(y, f.weights({1}, 9));
+      },
+      {"Conv", "Binary", "Binary"});
+  check_fused(  // the transposed value is read twice
+      kImage,
+      [&](Forms& f, ValueId x) {
+        const ValueId y = last(f, conv(f, x, {3, 1}, 3));
+        return add(f, f.mul(y, f.weights({6}, 8)), y);
+      },
+      {"Conv", "Binary", "Binary"});
+}
+
 TEST(ParallelConvolutions, BecomeOne) {
   const Window groups{3, 1, 1, 1, 2};
   const auto sum_of = [](const Window& a, const Window& b) {
