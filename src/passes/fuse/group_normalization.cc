@@ -22,14 +22,25 @@ bool is_uniform(const Pattern& in, const Node& n, size_t i, double wanted) {
   return std::all_of(v, v + c->elements(), [&](float e) { return static_cast<double>(e) == wanted; });
 }
 
-/// True if `n` reshapes to the shape of x.
+/// True if `n`, which reshapes what has as many elements and batches as x, gives the shape of x.
 bool restores_shape(const Pattern& in, const Node& n, ValueId x) {
   if (const Node* shape = in.producer(n.inputs[1], Op::kShapeOf)) {
     const auto& a = static_cast<const ShapeOfAttrs&>(*shape->attrs);
     return shape->inputs[0] == x && a.start == 0 && a.end == INT64_MAX;
   }
-  return in.constant(n.inputs[1]) && in.type(x).is_static() && in.type(n.outputs[0]).is_static() &&
-         in.type(x).shape == in.type(n.outputs[0]).shape;
+  const Tensor* target = in.constant(n.inputs[1]);
+  const Shape& shape = in.type(x).shape;
+  if (!target || target->elements() != shape.rank()) return false;
+  const bool zero_copies = !static_cast<const ReshapeAttrs&>(*n.attrs).allow_zero;
+  int open = 0;
+  for (int i = 0; i < shape.rank(); ++i) {
+    const int64_t size = get_int(*target, i);
+    if (size < 0)
+      ++open;
+    else if (size != shape[i] && !(i == 0 && size == 0 && zero_copies))
+      return false;
+  }
+  return open < 2;
 }
 
 /// The group normalization that normalizes the rows of x [n, groups, rest] without scale and bias; nullopt if `n` is

@@ -152,18 +152,28 @@ TEST(Recompose, BiasOfAProduct) {
       {"MatMul", "Binary"});
 }
 
-/// x as `groups` rows an image, normalized with a factor and an addend for all rows, and in its own shape again.
-ValueId grouped(Forms& f, ValueId x, int64_t groups, float scale = 1, float bias = 0) {
+/// x as `groups` rows an image, normalized with a factor and an addend for all rows, and in its own shape again, or one
+/// of constant numbers.
+ValueId grouped(Forms& f, ValueId x, int64_t groups, float scale = 1, float bias = 0,
+                std::initializer_list<int64_t> shape = {}) {
   GroupNormAttrs a;
   a.groups = 0;
   const auto all = [&](float v) { return f.b.constant("", random_tensor(DType::kF32, {groups}, v, v, 1)); };
   const ValueId rows = f.reshape(x, {0, groups, -1});
   const ValueId y = f.op(Op::kGroupNorm, make_attrs<GroupNormAttrs>(a), {rows, all(scale), all(bias)});
+  if (shape.size() > 0) return f.reshape(y, shape);
   return f.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {y, f.op(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {x})});
 }
 
 TEST(Recompose, GroupNormalization) {
   const Shape images{2, 6, 4, 5};
+  using Sizes = std::initializer_list<int64_t>;
+  for (const Sizes& shape : {Sizes{0, 6, 4, -1}, Sizes{-1, 6, 4, 5}, Sizes{2, 6, 5, 4}}) {
+    const bool restores = *(shape.begin() + 2) == 4;
+    const auto scaled = [&](Forms& f, ValueId x) { return f.mul(grouped(f, x, 3, 1, 0, shape), f.weights({6, 1, 1})); };
+    check_fused(images, scaled,
+                restores ? std::vector<std::string>{"GroupNorm"} : std::vector<std::string>{"GroupNorm", "Binary"});
+  }
   check_fused(images,
               [](Forms& f, ValueId x) {
                 const ValueId scaled = f.mul(grouped(f, x, 3), f.weights({6, 1, 1}));
