@@ -191,11 +191,16 @@ class ChannelsLast {
   bool is_enlarged_output(const Node& n) const {
     const ValueId y = n.outputs[0];
     const ValueType &from = type(n.inputs[0]), &to = type(y);
-    if (reads_[static_cast<size_t>(y)] != 0 || to.dtype != DType::kF32 || to.quant || !from.is_static() ||
-        !to.is_static())
+    if (reads_[static_cast<size_t>(y)] != 0 || to.dtype != DType::kF32 || to.quant || !from.ranked || !to.ranked ||
+        from.shape.rank() != to.shape.rank())
       return false;
-    const auto before = from.shape.checked_elements(), after = to.shape.checked_elements();
-    return before.ok() && after.ok() && *before < *after;
+    double larger = 1;
+    for (int i = 0; i < to.shape.rank(); ++i) {
+      if (from.shape[i] == to.shape[i]) continue;  // an open batch, too
+      if (from.shape[i] < 1 || to.shape[i] < 0) return false;
+      larger *= static_cast<double>(to.shape[i]) / static_cast<double>(from.shape[i]);
+    }
+    return larger > 1;
   }
   /// True if a kAnyLayout node can't be channels-last after all.
   bool needs_channels_first(const Node& n) const {
