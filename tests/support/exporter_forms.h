@@ -60,8 +60,9 @@ struct Forms {
 using Form = std::function<ValueId(Forms&, ValueId x)>;
 
 /// Runs y = form(x) unfused on the reference back-end and fused on the CPU. `expected`: the operators that must have
-/// run there in the end, in order, without those that move elements.
-inline void check_fused(const Shape& shape, const Form& form, const std::vector<std::string>& expected) {
+/// run there in the end, in order, without those that move elements. Results may differ by `tolerance`.
+inline void check_fused(const Shape& shape, const Form& form, const std::vector<std::string>& expected,
+                        double tolerance = 2e-5) {
   auto module = std::make_shared<Module>();
   module->format = "test";
   module->graphs.resize(1);
@@ -89,7 +90,7 @@ inline void check_fused(const Shape& shape, const Form& form, const std::vector<
   }
   ASSERT_EQ(results[0].shape(), results[1].shape());
   for (int64_t i = 0; i < results[0].elements(); ++i)
-    ASSERT_NEAR(get_double(results[0], i), get_double(results[1], i), 2e-5) << "element " << i;
+    ASSERT_NEAR(get_double(results[0], i), get_double(results[1], i), tolerance) << "element " << i;
 }
 
 inline const Shape kRowsOf24{2, 5, 24};

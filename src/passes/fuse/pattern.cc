@@ -11,7 +11,18 @@
 
 namespace smelt {
 
-bool is_near(double value, double wanted) { return std::abs(value - wanted) <= 1e-4 * std::abs(wanted); }
+namespace {
+bool equals_its_float16(double value) {
+  return std::abs(static_cast<double>(f16_to_f32(f64_to_f16(value))) - value) <= 1e-12 * std::abs(value);
+}
+}  // namespace
+
+bool is_near(double value, double wanted) {
+  constexpr double kFloat16 = 0x1p-11;  // its rounding
+  const double error = std::abs(value - wanted), size = std::abs(wanted);
+  return error <= 1e-4 * size ||
+         (error <= kFloat16 * size && (equals_its_float16(value) || equals_its_float16(1 / value)));
+}
 
 Node remade(const Node& n, Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const char* origin) {
   Node made = n;

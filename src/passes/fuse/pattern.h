@@ -74,7 +74,8 @@ class Pattern {
 /// The node `n` as another operator of the given inputs.
 Node remade(const Node& n, Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const char* origin);
 
-/// True if two coefficients are the same but for the rounding of an exporter.
+/// True if two coefficients are the same but for the rounding of an exporter, which may be that of float16: `value` or
+/// its reciprocal is one then.
 bool is_near(double value, double wanted);
 
 }  // namespace smelt

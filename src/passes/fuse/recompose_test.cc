@@ -26,6 +26,17 @@ TEST(Recompose, GeluOfTheErrorFunction) {
               {"Binary", "Unary", "Binary", "Binary", "Binary"});
 }
 
+TEST(Recompose, GeluOfConstantsInFloat16) {
+  constexpr double kRoot = 1.4140625;  // of 2, rounded to float16
+  const auto of_quotient = [](double divisor) {
+    return [=](Forms& f, ValueId x) {
+      return f.mul(f.mul(f.add(f.unary(Unary::kErf, f.binary(Binary::kDiv, x, divisor)), 1), x), 0.5);
+    };
+  };
+  check_fused(kRowsOf24, of_quotient(kRoot), {"Unary"}, 1e-4);
+  check_fused(kRowsOf24, of_quotient(1.4145), {"Binary", "Unary", "Binary", "Binary", "Binary"});  // no float16
+}
+
 TEST(Recompose, GeluOfTanh) {
   const double root = std::sqrt(2 / std::numbers::pi);
   check_fused(kRowsOf24,
