@@ -13,27 +13,22 @@ namespace smelt {
 class ReducePlan {
  public:
   ReducePlan(const Shape& in, const std::vector<int>& axes) {
-    std::vector<char> reduced(static_cast<size_t>(in.rank()), 0);
-    for (int a : axes) reduced[static_cast<size_t>(a)] = 1;
+    uint32_t reduced = 0;  // a bit for each dimension
+    for (int a : axes) reduced |= uint32_t{1} << a;
     for (int d = 0; d < in.rank(); ++d) {
-      const bool r = reduced[static_cast<size_t>(d)] != 0;
+      const bool r = ((reduced >> d) & 1) != 0;
       (r ? count_ : outputs_) *= in[d];
       if (in[d] == 1) continue;
-      if (dims_.rank() > 0 && reduced_.back() == r) {
+      if (dims_.rank() > 0 && is_reduced(dims_.rank() - 1) == r)
         dims_[dims_.rank() - 1] *= in[d];
-      } else {
-        dims_.push_back(in[d]);
-        reduced_.push_back(r);
-      }
+      else
+        add(in[d], r);
     }
-    if (dims_.rank() == 0) {
-      dims_.push_back(1);
-      reduced_.push_back(true);
-    }
+    if (dims_.rank() == 0) add(1, true);
     strides_ = Shape::of_rank(dims_.rank(), 0);
     int64_t stride = 1;
     for (int d = dims_.rank() - 1; d >= 0; --d)
-      if (!reduced_[static_cast<size_t>(d)]) {
+      if (!is_reduced(d)) {
         strides_[d] = stride;
         stride *= dims_[d];
       }
@@ -52,7 +47,7 @@ class ReducePlan {
     outer.erase(last);
     int64_t in = 0;
     for (Odometer o(outer); !o.done(); o.next(), in += dims_[last])
-      row(in, o.offset(strides_), dims_[last], static_cast<bool>(reduced_[static_cast<size_t>(last)]));
+      row(in, o.offset(strides_), dims_[last], is_reduced(last));
   }
   /// Calls each(in_index, out_index).
   template <class F>
@@ -63,8 +58,13 @@ class ReducePlan {
   }
 
  private:
+  bool is_reduced(int d) const { return ((reduced_ >> d) & 1) != 0; }
+  void add(int64_t extent, bool reduced) {
+    reduced_ |= static_cast<uint32_t>(reduced) << dims_.rank();
+    dims_.push_back(extent);
+  }
   Shape dims_, strides_;
-  std::vector<bool> reduced_;
+  uint32_t reduced_ = 0;  ///< a bit for each of dims_
   int64_t outputs_ = 1, count_ = 1;
 };
 
