@@ -332,7 +332,12 @@ void set_int(Tensor& t, int64_t i, int64_t v) {
 }
 
 void to_doubles(const Tensor& t, double* out) {
-  for (int64_t i = 0; i < t.elements(); ++i) out[i] = get_double(t, i);
+  const int64_t n = t.elements();
+  if (t.dtype() == DType::kF32 && n > 0) {
+    std::copy_n(t.data<float>(), n, out);
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) out[i] = get_double(t, i);
 }
 void to_floats(const Tensor& t, float* out) {
   if (t.dtype() == DType::kF32) {

@@ -83,7 +83,7 @@ Rows rows_of(const Shape& shape) {
 std::vector<double> load_rows(const Tensor& x) {
   std::vector<double> out(static_cast<size_t>(x.elements()));
   to_doubles(x, out.data());
-  if (x.dtype() != DType::kF64)
+  if (x.dtype() != DType::kF64 && x.dtype() != DType::kF32)
     for (double& v : out) v = static_cast<double>(static_cast<float>(v));
   return out;
 }
