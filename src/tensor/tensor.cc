@@ -199,6 +199,25 @@ size_t Tensor::byte_size(DType dtype, int64_t elements) {
   return (static_cast<size_t>(elements) * static_cast<size_t>(bit_width(dtype)) + 7) / 8;
 }
 
+namespace {
+
+/// Memory of a tensor: one small block with the count of its owners, or a larger one aligned to 64 bytes. Null: there
+/// is none.
+std::shared_ptr<void> tensor_memory(size_t bytes, size_t align) {
+  // Small blocks come faster from malloc, larger ones waste less where they are aligned.
+  constexpr size_t kSmall = 4096;
+  try {
+    if (bytes <= kSmall) return std::make_shared_for_overwrite<std::byte[]>(bytes + align);
+    void* const block = std::aligned_alloc(align, bytes);
+    if (!block) return nullptr;
+    return {block, [](void* p) { std::free(p); }};
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
+
 Result<Tensor> Tensor::allocate(DType dtype, const Shape& shape, bool zero) {
   SMELT_ASSIGN(const int64_t elements, shape.checked_elements());
   if (elements > (int64_t{1} << 40)) return LimitReached("a tensor of shape ", shape.str(), " is too large");
@@ -216,18 +235,17 @@ Result<Tensor> Tensor::allocate(DType dtype, const Shape& shape, bool zero) {
   const size_t bytes = byte_size(dtype, elements);
   // 64 bytes of slack let vector kernels read past the end.
   const size_t padded = (bytes + 63) / 64 * 64 + 64;
-  // Small blocks come faster from malloc, larger ones waste less where they are aligned.
-  constexpr size_t kSmall = 4096, kAlign = 64;
-  void* block = padded <= kSmall ? std::malloc(padded + kAlign) : std::aligned_alloc(kAlign, padded);
+  constexpr size_t kAlign = 64;
+  auto block = tensor_memory(padded, kAlign);
   if (!block) return LimitReached("no memory for a tensor of ", bytes, " bytes");
-  const size_t off = reinterpret_cast<uintptr_t>(block) % kAlign;
-  void* p = static_cast<char*>(block) + (off == 0 ? 0 : kAlign - off);
+  const size_t off = reinterpret_cast<uintptr_t>(block.get()) % kAlign;
+  void* p = static_cast<char*>(block.get()) + (off == 0 ? 0 : kAlign - off);
   if (zero)
     std::memset(p, 0, padded);
   else
     std::memset(static_cast<char*>(p) + bytes, 0, padded - bytes);
   t.data_ = p;
-  t.owner_ = std::shared_ptr<const void>(block, [](const void* q) { std::free(const_cast<void*>(q)); });
+  t.owner_ = std::move(block);
   return t;
 }
 
