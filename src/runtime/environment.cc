@@ -81,11 +81,8 @@ void RunControl::begin(const SessionOptions& o, const ModelSize& model, std::spa
                                                        std::chrono::duration<double>(o.limit_seconds));
 }
 
-Status RunControl::tick() { return spend(1); }
-
-Status RunControl::spend(uint64_t steps) {
+Status RunControl::check_limits() const {
   if (cancelled_.load(std::memory_order_relaxed)) return Error(ErrorCode::kCancelled, "the run was cancelled");
-  steps_ += steps;
   if (steps_ > max_steps_) return LimitReached("the run took more than ", max_steps_, " steps");
   if (timed_ && std::chrono::steady_clock::now() > deadline_)
     return LimitReached("the run took longer than its time limit");

@@ -39,8 +39,13 @@ class RunControl {
  public:
   void begin(const SessionOptions& options, const ModelSize& model, std::span<const Datum> inputs);
   /// Counts one step; an error when cancelled, over the step limit or over time.
-  Status tick();
-  Status spend(uint64_t steps);  ///< counts several at once
+  Status tick() { return spend(1); }
+  /// Counts several at once.
+  Status spend(uint64_t steps) {
+    steps_ += steps;
+    if (timed_ || steps_ > max_steps_ || cancelled_.load(std::memory_order_relaxed)) return check_limits();
+    return Ok();
+  }
   /// Counts what graph `graph` is handed. An error when that has grown, from call to call, out of proportion.
   Status enter(int graph, std::span<const Datum> inputs);
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
@@ -55,6 +60,9 @@ class RunControl {
   size_t held() const { return held_; }
 
  private:
+  /// An error when cancelled, over the step limit or over time.
+  Status check_limits() const;
+
   std::atomic<bool> cancelled_{false};
   uint64_t steps_ = 0, max_steps_ = 0;
   size_t held_ = 0, max_held_ = 0;
