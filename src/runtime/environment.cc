@@ -195,36 +195,50 @@ ValueType type_of(const Datum& d) {
   return t;
 }
 
+bool has_type(const Datum& d, const ValueType& t) {
+  if (!d.is_tensor()) return t.kind != ValueType::Kind::kTensor;
+  return t.kind == ValueType::Kind::kTensor && d.tensor.dtype() == t.dtype && d.tensor.shape() == t.shape;
+}
+
 namespace {
 
 /// Shape rule at run time: everything is known.
 class RunInfer final : public NodeInfer {
  public:
   RunInfer(const Module& module, const Graph& graph, const Node& node, const std::vector<Datum>& in,
-           std::vector<ValueType>& out)
-      : NodeInfer(module, graph, node, out), in_(in) {
-    inputs_.reserve(in.size());
-    for (const Datum& d : in) inputs_.push_back(type_of(d));
-  }
-  /// Of the inputs.
-  const std::vector<ValueType>& types() const { return inputs_; }
+           InferredTypes& types)
+      : NodeInfer(module, graph, node, types.outputs), in_(in), inputs_(types.inputs) {}
   const ValueType& input(int i) const override { return inputs_[static_cast<size_t>(i)]; }
   const Tensor* constant(int i) const override {
-    return i < inputs() && in_[static_cast<size_t>(i)].is_tensor() ? &in_[static_cast<size_t>(i)].tensor : nullptr;
+    if (i >= inputs() || !in_[static_cast<size_t>(i)].is_tensor()) return nullptr;
+    reads_contents_ = reads_contents_ || !is_fixed(i);
+    return &in_[static_cast<size_t>(i)].tensor;
   }
+  /// True if the rule has asked for contents that another run may change.
+  bool reads_contents() const { return reads_contents_; }
 
  private:
+  bool is_fixed(int i) const {
+    return graph_.values[value_of(i)].constant && std::find(graph_.inputs.begin(), graph_.inputs.end(),
+                                                            static_cast<ValueId>(value_of(i))) == graph_.inputs.end();
+  }
   const std::vector<Datum>& in_;
-  std::vector<ValueType> inputs_;
+  const std::vector<ValueType>& inputs_;
+  mutable bool reads_contents_ = false;
 };
 
 class NodeRun final : public RunContext {
  public:
-  NodeRun(Environment& env, const Graph& graph, const Node& node, std::vector<Datum> in, std::vector<Datum>& out,
-          int depth)
-      : RunContext(env, node, depth), graph_(graph), info_(op_info(node.op)), in_(std::move(in)), out_(out) {
-    out_.assign(node.outputs.size(), {});
-    requantize_.resize(node.outputs.size());
+  NodeRun(Environment& env, const Graph& graph, const Node& node, std::vector<Datum>&& in, std::vector<Datum>& out,
+          int depth, InferredTypes& types)
+      : RunContext(env, node, depth),
+        graph_(graph),
+        info_(op_info(node.op)),
+        in_(std::move(in)),
+        out_(out),
+        types_(types) {
+    out_.clear();
+    out_.resize(node.outputs.size());
     through_float_ = !(info_.flags & (kDataMovement | kQuantized | kControl | kContainer | kEffect));
   }
   ~NodeRun() override {
@@ -236,7 +250,7 @@ class NodeRun final : public RunContext {
     SMELT_ASSIGN(Tensor t, make(dtype, shape));
     if (QuantPtr q = output_quant(i)) {
       if (through_float_ && is_float(dtype))
-        requantize_[static_cast<size_t>(i)] = q;
+        requantize(static_cast<size_t>(i)) = q;
       else
         t.set_quant(q);
     }
@@ -265,20 +279,18 @@ class NodeRun final : public RunContext {
   Status execute() {
     if (!info_.infer) return Unsupported("operator ", info_.name, " has no shape rule");
     if (!info_.reference) return Unsupported("operator ", info_.name, " has no kernel");
-    std::vector<ValueType> types(node_->outputs.size());
-    RunInfer infer(*env_.module, graph_, *node_, in_, types);
-    SMELT_TRY(info_.infer(infer));
+    SMELT_TRY(infer_types());
     if (through_float_) SMELT_TRY(dequantize_inputs());
-    if (is_shared_view(types)) {
-      set_output(0, Datum(in_[0].tensor.reshaped(types[0].shape)));
+    if (is_shared_view(types_.outputs)) {
+      set_output(0, Datum(in_[0].tensor.reshaped(types_.outputs[0].shape)));
       return limit_;
     }
     if (!(info_.flags & (kDynamic | kContainer | kControl))) {
-      SMELT_TRY(allocate_outputs(types));
+      SMELT_TRY(allocate_outputs(types_.outputs));
       if (nothing_to_compute(*node_, [&](size_t i) { return out_[i].tensor.elements() == 0; }))
         return quantize_outputs();
     }
-    SMELT_ASSIGN(const bool done, run_fast(infer.types(), types));
+    SMELT_ASSIGN(const bool done, run_fast(types_.inputs, types_.outputs));
     if (!done) {
       clear_outputs();
       SMELT_TRY(info_.reference(*this));
@@ -286,8 +298,33 @@ class NodeRun final : public RunContext {
     SMELT_TRY(limit_);
     return quantize_outputs();
   }
+  /// The memory of what held the inputs.
+  std::vector<Datum> take_inputs() {
+    in_.clear();
+    return std::move(in_);
+  }
 
  private:
+  /// Runs the shape rule, unless the types that it gave last hold for these inputs.
+  Status infer_types() {
+    const auto same = [](const Datum& d, const ValueType& t) { return has_type(d, t) && d.tensor.quant() == t.quant; };
+    if (types_.hold && std::equal(in_.begin(), in_.end(), types_.inputs.begin(), types_.inputs.end(), same))
+      return Ok();
+    types_.hold = false;
+    types_.inputs.clear();
+    for (const Datum& d : in_) types_.inputs.push_back(type_of(d));
+    types_.outputs.assign(node_->outputs.size(), {});
+    RunInfer infer(*env_.module, graph_, *node_, in_, types_);
+    SMELT_TRY(info_.infer(infer));
+    types_.hold = !infer.reads_contents() &&
+                  std::all_of(in_.begin(), in_.end(), [](const Datum& d) { return d.none() || d.is_tensor(); });
+    return Ok();
+  }
+  /// How output i, which the kernel makes in float32, is quantized; one of the outputs has this at least.
+  QuantPtr& requantize(size_t i) {
+    requantize_.resize(node_->outputs.size());
+    return requantize_[i];
+  }
   Result<Tensor> make(DType dtype, const Shape& shape, bool zero = true) {
     SMELT_ASSIGN(const int64_t n, shape.checked_elements());
     if (n > (int64_t{1} << 40)) return LimitReached("a tensor of shape ", shape.str(), " is too large");
@@ -318,12 +355,11 @@ class NodeRun final : public RunContext {
 
   /// Only plain tensors: what passes through float32 is the reference kernel's business.
   Result<bool> run_fast(const std::vector<ValueType>& in, const std::vector<ValueType>& out) {
-    if (info_.flags & (kDynamic | kContainer | kControl | kEffect)) return false;
+    if ((info_.flags & (kDynamic | kContainer | kControl | kEffect)) || !requantize_.empty()) return false;
     for (const ValueType& t : in)
       if (t.quant || t.kind != ValueType::Kind::kTensor) return false;
     for (size_t i = 0; i < out.size(); ++i)
-      if (node_->outputs[i] != kNoValue &&
-          (out_[i].tensor.quant() || requantize_[i] || out_[i].tensor.dtype() != out[i].dtype))
+      if (node_->outputs[i] != kNoValue && (out_[i].tensor.quant() || out_[i].tensor.dtype() != out[i].dtype))
         return false;
     return env_.run_fast(graph_, *node_, *this, in, out);
   }
@@ -348,7 +384,7 @@ class NodeRun final : public RunContext {
         return Unsupported("the shape of output ", i, " of ", info_.name, " is not known");
       QuantPtr quant = declared.quant ? declared.quant : types[i].quant;
       if (through_float_ && quant && is_integer(dtype)) {
-        requantize_[i] = quant;
+        requantize(i) = quant;
         dtype = DType::kF32;
         quant = nullptr;
       }
@@ -360,7 +396,7 @@ class NodeRun final : public RunContext {
   }
 
   Status quantize_outputs() {
-    for (size_t i = 0; i < out_.size(); ++i) {
+    for (size_t i = 0; i < requantize_.size(); ++i) {
       if (!requantize_[i] || !out_[i].is_tensor()) continue;
       SMELT_ASSIGN(Tensor q, make(graph_.value(node_->outputs[i]).type.dtype, out_[i].tensor.shape()));
       q.set_quant(requantize_[i]);
@@ -376,7 +412,8 @@ class NodeRun final : public RunContext {
   bool through_float_ = false;
   std::vector<Datum> in_;
   std::vector<Datum>& out_;
-  std::vector<QuantPtr> requantize_;
+  InferredTypes& types_;
+  std::vector<QuantPtr> requantize_;  ///< by output; empty: none
   Status limit_;
   Datum spare_;
   std::vector<void*> scratch_;
@@ -394,10 +431,12 @@ bool nothing_to_compute(const Node& node, const std::function<bool(size_t)>& emp
   return any && !(op_info(node.op).flags & kEffect);
 }
 
-Status execute_node(Environment& env, const Graph& graph, const Node& node, std::vector<Datum> in,
-                    std::vector<Datum>& out, int depth) {
-  NodeRun run(env, graph, node, std::move(in), out, depth);
-  return run.execute();
+Status execute_node(Environment& env, const Graph& graph, const Node& node, std::vector<Datum>&& in,
+                    std::vector<Datum>& out, int depth, InferredTypes& types) {
+  NodeRun run(env, graph, node, std::move(in), out, depth, types);
+  Status done = run.execute();
+  in = run.take_inputs();
+  return done;
 }
 
 }  // namespace smelt

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -134,10 +135,25 @@ class RunContext : public KernelContext {
 /// Static type of what a datum holds.
 ValueType type_of(const Datum& datum);
 
+/// True if the datum is a tensor of this element type and shape, or neither is a tensor.
+bool has_type(const Datum& datum, const ValueType& type);
+
+/// What the shape rule of a node gave in its last run.
+struct InferredTypes {
+  std::vector<ValueType> inputs, outputs;
+  bool hold = false;  ///< the outputs follow from the types of the inputs alone, which are tensors
+};
+
 /// Runs one node by its shape rule and reference kernel, allocating its outputs: the obvious way. `in` is aligned with
-/// node.inputs, `out` with node.outputs. Quantized tensors pass through float32 where the kernel has no integers.
-Status execute_node(Environment& env, const Graph& graph, const Node& node, std::vector<Datum> in,
-                    std::vector<Datum>& out, int depth);
+/// node.inputs, `out` with node.outputs; `in` is empty afterwards, with its memory. Quantized tensors pass through
+/// float32 where the kernel has no integers. `types`: of the node's run before, or none.
+Status execute_node(Environment& env, const Graph& graph, const Node& node, std::vector<Datum>&& in,
+                    std::vector<Datum>& out, int depth, InferredTypes& types);
+inline Status execute_node(Environment& env, const Graph& graph, const Node& node, std::vector<Datum>&& in,
+                           std::vector<Datum>& out, int depth) {
+  InferredTypes types;
+  return execute_node(env, graph, node, std::move(in), out, depth, types);
+}
 
 /// True if the node has outputs, none of them has elements (`empty(i)`), and it does nothing else. A kernel then does
 /// not run: around an extent of 0 others may be of any size.

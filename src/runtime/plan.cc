@@ -15,6 +15,8 @@
 namespace smelt {
 namespace {
 
+const Datum kAbsent;  ///< an optional input that is not there
+
 /// A step's view of the plan's values.
 class SlotContext final : public RunContext {
  public:
@@ -28,8 +30,7 @@ class SlotContext final : public RunContext {
   ~SlotContext() override { scratch_.release(mark_); }
   const Datum& datum(int i) const override {
     const int32_t s = step_.in[static_cast<size_t>(i)];
-    static const Datum none;
-    return s < 0 ? none : parts_.values[static_cast<size_t>(s)];
+    return s < 0 ? kAbsent : parts_.values[static_cast<size_t>(s)];
   }
   Tensor& output(int i) override {
     return parts_.values[static_cast<size_t>(step_.out[static_cast<size_t>(i)])].tensor;
@@ -185,11 +186,6 @@ void fetch(const T& object) {
   for (size_t at = 0; at < sizeof(T); at += kLine) __builtin_prefetch(reinterpret_cast<const char*>(&object) + at);
 }
 
-bool has_type(const Datum& d, const ValueType& t) {
-  if (!d.is_tensor()) return t.kind != ValueType::Kind::kTensor;
-  return t.kind == ValueType::Kind::kTensor && d.tensor.dtype() == t.dtype && d.tensor.shape() == t.shape;
-}
-
 }  // namespace
 
 Plan::Plan(PlanParts parts) : parts_(std::move(parts)) { std::ranges::sort(parts_.slots, {}, &ArenaSlot::value); }
@@ -255,10 +251,11 @@ Status Plan::run_state(PlannedEnvironment& env, const Step& step, const StateSte
   return Ok();
 }
 
-Status Plan::run_dynamic(PlannedEnvironment& env, const Step& step, int depth) {
+Status Plan::run_dynamic(PlannedEnvironment& env, const Step& step, DynamicStep& work, int depth) {
   dynamic_in_.clear();
+  dynamic_in_.reserve(step.in.size());
   for (int32_t id : step.in) dynamic_in_.push_back(id < 0 ? Datum{} : value(id));
-  SMELT_TRY(execute_node(env, graph(), *step.node, std::move(dynamic_in_), dynamic_out_, depth));
+  SMELT_TRY(execute_node(env, graph(), *step.node, std::move(dynamic_in_), dynamic_out_, depth, work.types));
   const bool keeps = (op_info(step.node->op).flags & (kContainer | kControl)) != 0;
   for (size_t i = 0; i < step.out.size(); ++i) {
     if (step.out[i] < 0) continue;
@@ -324,7 +321,8 @@ Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
       return work.empty ? Ok() : plan.run_reference(env, step, work, depth);
     }
     Status operator()(DynamicStep& work) {
-      return step.node->op == Op::kWhile ? plan.run_while(env, step, work, depth) : plan.run_dynamic(env, step, depth);
+      return step.node->op == Op::kWhile ? plan.run_while(env, step, work, depth)
+                                         : plan.run_dynamic(env, step, work, depth);
     }
     Status operator()(const AliasStep& work) { return plan.run_alias(step, work); }
     Status operator()(const StateStep& work) { return plan.run_state(env, step, work); }

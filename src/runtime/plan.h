@@ -119,7 +119,7 @@ class Plan {
   Status run_reference(PlannedEnvironment& env, const Step& step, const ReferenceStep& work, int depth);
   Status run_alias(const Step& step, const AliasStep& work);
   Status run_state(PlannedEnvironment& env, const Step& step, const StateStep& work);
-  Status run_dynamic(PlannedEnvironment& env, const Step& step, int depth);
+  Status run_dynamic(PlannedEnvironment& env, const Step& step, DynamicStep& work, int depth);
   Status run_while(PlannedEnvironment& env, const Step& step, DynamicStep& work, int depth);
   /// Shows what a step made, as far as it lies on the host.
   Status show(ValueTap& tap, const Step& step);

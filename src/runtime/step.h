@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "runtime/environment.h"
 #include "runtime/loop_values.h"
 
 namespace smelt {
@@ -29,6 +30,7 @@ struct ReferenceStep {
 /// Shapes depend on data, or values are containers: the node allocates as it runs.
 struct DynamicStep {
   std::unique_ptr<LoopValues> loop;  ///< of a While, made by its first run
+  InferredTypes types;
 };
 /// The output is the input's storage on the host under another shape or type, or the outputs are parts of it.
 struct AliasStep {
