@@ -397,16 +397,14 @@ struct Split {
 void GemmF32::run(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* packed, int64_t first,
                   int64_t last, float* c, int64_t ldc, const float* row_bias, float lo, float hi,
                   const EpilogueRun* epilogue) const {
-  const auto finish = [&](int64_t row, int64_t rows) {
-    const int64_t column = first * nr();
-    if (epilogue) (*epilogue)(c + row * ldc + column, rows, std::min(n, last * nr()) - column, ldc);
-  };
   // A block of rows stays in the level-2 cache while all panels pass by.
   constexpr ptrdiff_t kStart = 0;
+  const int64_t column = first * nr(), columns = std::min(n, last * nr()) - column;  // of the epilogue
   const GemmRuns whole{&kStart, 1, k};
   if (m <= mr && m > 0) {
     tile_row(*this, {a, c, lda, ldc, m}, whole, k, n, packed, first, last, row_bias, lo, hi);
-    return finish(0, m);
+    if (epilogue) (*epilogue)(c + column, m, columns, ldc);
+    return;
   }
   const int64_t deep = std::clamp<int64_t>(k, 1, depth);
   int64_t block = m;
@@ -420,7 +418,7 @@ void GemmF32::run(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, 
     const int64_t rows = std::min(block, m - row);
     product({a + row * lda, c + row * ldc, lda, ldc, rows}, whole, k, n, packed, first, last,
             row_bias ? row_bias + row : nullptr, lo, hi);
-    finish(row, rows);
+    if (epilogue) (*epilogue)(c + row * ldc + column, rows, columns, ldc);
   }
 }
 
