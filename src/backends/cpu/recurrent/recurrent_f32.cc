@@ -157,7 +157,7 @@ class RecurrentF32 final : public Kernel {
         gates_(a_.cell == Cell::kRnn   ? 1
                : a_.cell == Cell::kGru ? 3
                                        : 4),
-        first_(a_.cell == Cell::kGru ? 2 : gates_) {
+        first_(a_.cell == Cell::kGru && !a_.linear_before_reset ? 2 : gates_) {
     const Shape& x = spec.inputs[0].shape;
     steps_ = x[a_.batch_first ? 1 : 0];
     batch_ = x[a_.batch_first ? 0 : 1];
@@ -185,7 +185,7 @@ class RecurrentF32 final : public Kernel {
     packed_ = spec.packs.get(
         key, [&] { return pack(spec); },
         [&] {
-          return spec.contents("recurrent_f32", {input_, hidden_, gates_, directions_, a_.linear_before_reset});
+          return spec.contents("recurrent_f32", {input_, hidden_, gates_, first_, directions_, a_.linear_before_reset});
         });
   }
   size_t scratch_bytes() const override {
@@ -291,11 +291,11 @@ class RecurrentF32 final : public Kernel {
     }
     for (int64_t b = 0; b < batch_; ++b) ops_.gru_gates(cell(b));
     float* candidate = rec + first_ * batch_ * n_;
-    gemm_.run(batch_, n_, hidden_, a_.linear_before_reset ? h : reset, n_, r + r_size_, 0, gemm_.panels(n_), candidate,
-              n_, nullptr, -kInf, kInf);
+    if (first_ < gates_)
+      gemm_.run(batch_, n_, hidden_, reset, n_, r + r_size_, 0, gemm_.panels(n_), candidate, n_, nullptr, -kInf, kInf);
     for (int64_t b = 0; b < batch_; ++b) {
       CellStep s = cell(b);
-      s.rec = candidate + b * n_;
+      s.rec = first_ < gates_ ? candidate + b * n_ : s.rec + 2 * n_;
       ops_.gru_state(s);
     }
   }
@@ -320,17 +320,17 @@ class RecurrentF32 final : public Kernel {
       const float* w = weights.data<float>() + d * rows * input_;
       const float* r = recurrence.data<float>() + d * rows * hidden_;
       const float* b = spec.has(3) ? spec.constant(3)->data<float>() + d * 2 * rows : nullptr;
-      std::vector<float> bias(static_cast<size_t>(gates_ * n_), 0.0f), last(static_cast<size_t>(n_), 0.0f);
+      std::vector<float> bias(static_cast<size_t>(gates_ * n_), 0.0f), of_state = bias;
       for (int64_t g = 0; b && g < gates_; ++g)
         for (int64_t i = 0; i < hidden_; ++i) {
           const bool apart = g == 2 && a_.cell == Cell::kGru && a_.linear_before_reset;
           bias[static_cast<size_t>(g * n_ + i)] = b[g * hidden_ + i] + (apart ? 0.0f : b[rows + g * hidden_ + i]);
-          if (apart) last[static_cast<size_t>(i)] = b[rows + g * hidden_ + i];
+          if (apart) of_state[static_cast<size_t>(g * n_ + i)] = b[rows + g * hidden_ + i];
         }
       float* to = packed->data<float>() + d * direction_size_;
       pack_gates(w, input_, 0, gates_, bias, to);
-      pack_gates(r, hidden_, 0, first_, {}, to + w_size_);
-      if (first_ < gates_) pack_gates(r, hidden_, first_, gates_, last, to + w_size_ + r_size_);
+      pack_gates(r, hidden_, 0, first_, of_state, to + w_size_);
+      if (first_ < gates_) pack_gates(r, hidden_, first_, gates_, {}, to + w_size_ + r_size_);
       pack_peephole(spec, d, to + w_size_ + r_size_ + last_size_);
     }
     return packed;
