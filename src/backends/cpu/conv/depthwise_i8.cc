@@ -53,8 +53,6 @@ void pixels(const uint8_t* const* taps, int64_t pairs, int64_t channels, const i
   const DI d;
   const DS ds;
   constexpr int64_t L = HWY_MAX_BYTES / 2;
-  const uint8_t* first[2 * kPairs + 1];
-  if constexpr (kPairs > 0) std::copy_n(taps, 2 * kPairs, first);
   for (int64_t at = 0; count > 0; --count, at += step, acc += channels) {
     const int16_t* weights = packed;
     for (int64_t block = 0; block < channels; block += L) {
@@ -70,7 +68,7 @@ void pixels(const uint8_t* const* taps, int64_t pairs, int64_t channels, const i
       };
       if constexpr (kPairs > 0) {
 #pragma GCC unroll 8
-        for (int p = 0; p < kPairs; ++p) add(first[2 * p], first[2 * p + 1]);
+        for (int p = 0; p < kPairs; ++p) add(taps[2 * p], taps[2 * p + 1]);
       } else {
         for (int64_t p = 0; p < pairs; ++p) add(taps[2 * p], taps[2 * p + 1]);
       }
