@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <concepts>
 #include <cstdint>
 #include <optional>
@@ -25,6 +26,10 @@ inline bool in_range(uint64_t offset, uint64_t length, uint64_t size) {
 
 /// a / b rounded up, for a >= 0 and b > 0.
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/// a / b rounded up without a division, for a >= 0 and b a power of two.
+inline int64_t ceil_div_by_power(int64_t a, int64_t b) {
+  return (a + b - 1) >> std::countr_zero(static_cast<uint64_t>(b));
+}
 /// The smallest multiple of b that is not below a, for a >= 0 and b > 0.
 inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 template <std::unsigned_integral T>

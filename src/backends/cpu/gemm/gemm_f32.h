@@ -6,6 +6,7 @@
 
 #include "backends/cpu/core/isa.h"
 #include "backends/cpu/gemm/even_tiles.h"
+#include "base/checked.h"
 
 namespace smelt {
 
@@ -96,7 +97,7 @@ struct GemmF32 {
     if (k * n > block_floats / 2) return block_floats / std::clamp<int64_t>(k, 1, depth);
     return block_floats * 3 / 4 / std::max<int64_t>(1, k + n);
   }
-  int64_t panels(int64_t n) const { return (n + nr() - 1) / nr(); }
+  int64_t panels(int64_t n) const { return ceil_div_by_power(n, nr()); }
   /// Columns of panel p of n, as quantized.
   int64_t width(int64_t n, int64_t p) const { return n - p * nr() <= lanes ? lanes : nr(); }
   /// Words of all panels of a matrix of k words by n columns.

@@ -58,10 +58,10 @@ struct GemmI8 {
 
   int64_t nr() const { return 2 * lanes; }
   int64_t per_step() const { return bytes ? 4 : 2; }
-  int64_t steps(int64_t k) const { return (k + per_step() - 1) / per_step(); }
+  int64_t steps(int64_t k) const { return (k + per_step() - 1) >> (bytes ? 2 : 1); }
   int64_t a_row_bytes(int64_t k) const { return steps(k) * 4; }
   bool packs_int8() const { return bytes || group_bytes == 2; }  ///< b fits int8
-  int64_t panels(int64_t n) const { return (n + nr() - 1) / nr(); }
+  int64_t panels(int64_t n) const { return ceil_div_by_power(n, nr()); }
   int64_t width(int64_t n, int64_t p) const { return n - p * nr() <= lanes ? lanes : nr(); }
   /// Bytes of a column of a panel.
   int64_t column_bytes(int64_t k) const { return steps(k) * group_bytes + addend_rows * 4; }
@@ -109,7 +109,7 @@ struct GemmI8 {
         const bool sign = a_signed, wide = width(n, p) > lanes, prefetches = p + 1 < last || row + block < m;
         const auto* panel = static_cast<const char*>(packed) + panel_offset(k, p);
         const auto* next = static_cast<const char*>(packed) + panel_offset(k, p + 1 < last ? p + 1 : first);
-        state.bring(next, prefetches ? panel_offset(k, 1) : 0, of_block.count * count);
+        if (by_row == 0) state.bring(next, prefetches ? panel_offset(k, 1) : 0, of_block.count * count);
         for (int64_t t = 0, i = row, here = 0; t < of_block.count; ++t, i += here) {
           here = of_block.rows(t);
           const void* rows_of_a = static_cast<const char*>(a) + i * lda;

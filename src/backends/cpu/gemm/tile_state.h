@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/checked.h"
+
 namespace smelt {
 
 /// What tiles keep in the processor between calls, and what they bring nearer: one for a run of tiles on one thread.
@@ -18,7 +20,7 @@ struct TileState {
   void bring(const void* from, int64_t bytes, int64_t steps_to_come) {
     ahead = static_cast<const char*>(from);
     ahead_end = ahead + bytes;
-    ahead_a_step = (bytes + steps_to_come - 1) / std::max<int64_t>(1, steps_to_come);
+    ahead_a_step = bytes > 0 ? ceil_div(bytes, std::max<int64_t>(1, steps_to_come)) : 0;
   }
 
   ptrdiff_t rows = 0, steps = 0;  ///< of the tile that the processor was prepared for

@@ -286,6 +286,7 @@ class MatMulI8 final : public Kernel {
                           epilogue(to, count, n, s_.n);
                           epilogue.prefetch(to + count * s_.n, count, s_.n);
                         });
+      if (by.last) break;
       rows += gemm_.a_row_bytes(depth(i));
       panels += padded_bytes(gemm_.packed_bytes(depth(i), s_.n));
       if (by.column_sums) by.column_sums += s_.n;
