@@ -345,7 +345,7 @@ Result<std::vector<Port>> Session::prepare(std::span<const Datum> inputs) {
 }
 
 Result<std::span<const Datum>> Session::run_in_place(std::span<const Datum> inputs) {
-  return impl_ ? run_in_place(impl_->method, inputs) : moved_from();
+  return impl_ ? guarded([&] { return impl_->run(impl_->graph, inputs, OutputLifetime::kNextRun); }) : moved_from();
 }
 
 Result<std::span<const Datum>> Session::run_in_place(const std::string& method, std::span<const Datum> inputs) {
@@ -357,7 +357,7 @@ Result<std::span<const Datum>> Session::run_in_place(const std::string& method, 
 }
 
 Result<std::vector<Datum>> Session::run(std::span<const Datum> inputs) {
-  return impl_ ? run(impl_->method, inputs) : moved_from();
+  return impl_ ? guarded([&] { return impl_->run_owned(impl_->graph, inputs); }) : moved_from();
 }
 
 Result<std::vector<Datum>> Session::run(const std::string& method, std::span<const Datum> inputs) {
