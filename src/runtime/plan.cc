@@ -145,8 +145,8 @@ class OwnedOutputs {
   explicit OwnedOutputs(PlanParts& parts) : parts_(parts) {}
   OwnedOutputs(const OwnedOutputs&) = delete;
   OwnedOutputs& operator=(const OwnedOutputs&) = delete;
-  [[gnu::noinline]] ~OwnedOutputs() {
-    for (const auto& [id, in_arena] : moved_) move(id, Tensor::view(DType::kU8, Shape{}, in_arena, nullptr));
+  ~OwnedOutputs() {
+    if (!moved_.empty()) move_back();
   }
   /// Gives storage to those outputs that have memory in the arena, but for small ones.
   Status allocate() {
@@ -165,6 +165,9 @@ class OwnedOutputs {
 
  private:
   Tensor& tensor(ValueId id) const { return parts_.values[static_cast<size_t>(id)].tensor; }
+  [[gnu::cold]] void move_back() const {
+    for (const auto& [id, in_arena] : moved_) move(id, Tensor::view(DType::kU8, Shape{}, in_arena, nullptr));
+  }
   /// The value lies where `storage` does from now on.
   [[gnu::cold]] void move(ValueId id, const Tensor& storage) const {
     Tensor& t = tensor(id);
@@ -434,7 +437,10 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, const G
     const Datum& d = value(id);
     const bool copied = call.outputs == OutputLifetime::kOwned && d.is_tensor() && !(call.depth > 0 && passed_on(id)) &&
                         !own.is_own(id);
-    outputs[i] = copied ? Datum(d.tensor.clone()) : d;
+    if (copied)
+      outputs[i] = Datum(d.tensor.clone());
+    else
+      outputs[i] = d;
   }
   return Ok();
 }
