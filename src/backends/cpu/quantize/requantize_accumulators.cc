@@ -227,26 +227,19 @@ HWY_INLINE void requantize_row_pairs(const RequantizeParams& r, const int32_t* a
 }
 #endif
 
+/// Row by row, a vector of channels after the other.
 template <Rounding R, Steps S, bool kSigned, bool kClamps>
-void requantize_params(const RequantizeParams& r, const int32_t* acc, int64_t stride, int64_t rows, int64_t n,
-                       int64_t channel, uint8_t* out, int64_t out_stride) {
+HWY_NOINLINE void requantize_rows(const RequantizeParams& r, const int32_t* acc, int64_t stride, int64_t rows,
+                                  int64_t n, int64_t channel, uint8_t* out, int64_t out_stride) {
   const DI d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const VI low = hn::Set(d, r.low), high = hn::Set(d, r.high);
-  int64_t paired = 0;  // columns whose rows are done, but for an odd one at the end
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
-  if (HWY_TARGET == HWY_AVX2 || n == 2 * lanes) paired = rows > 1 ? n / (2 * lanes) * (2 * lanes) : 0;
-  for (int64_t j = 0; j < paired; j += 2 * lanes)
-    requantize_row_pairs<R, S, kSigned, kClamps>(r, acc + j, stride, rows, channel + j, out + j, out_stride);
-#endif
   for (int64_t j = 0; j < n; j += lanes) {
-    const int64_t first = j < paired ? rows / 2 * 2 : 0;
-    if (first == rows) continue;
     const ChannelFactors<R, S> f(r, channel + j);
     const auto columns = [&](int64_t count) HWY_ATTR {
-      const int32_t* from = acc + first * stride + j;
-      uint8_t* to = out + first * out_stride + j;
-      for (int64_t row = first; row < rows; ++row, from += stride, to += out_stride) {
+      const int32_t* from = acc + j;
+      uint8_t* to = out + j;
+      for (int64_t row = 0; row < rows; ++row, from += stride, to += out_stride) {
         VI v = f.rescale(hn::LoadU(d, from));
         if constexpr (kClamps) v = hn::Min(hn::Max(v, low), high);
         store_bytes<kSigned>(v, count, to);
@@ -257,6 +250,27 @@ void requantize_params(const RequantizeParams& r, const int32_t* acc, int64_t st
     else
       columns(n - j);
   }
+}
+
+template <Rounding R, Steps S, bool kSigned, bool kClamps>
+void requantize_params(const RequantizeParams& r, const int32_t* acc, int64_t stride, int64_t rows, int64_t n,
+                       int64_t channel, uint8_t* out, int64_t out_stride) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  constexpr int64_t kPair = 2 * HWY_MAX_BYTES / 4;
+  if (rows > 1 && (HWY_TARGET == HWY_AVX2 ? n >= kPair : n == kPair)) {
+    const int64_t paired = n / kPair * kPair, last = rows / 2 * 2;
+    for (int64_t j = 0; j < paired; j += kPair)
+      requantize_row_pairs<R, S, kSigned, kClamps>(r, acc + j, stride, rows, channel + j, out + j, out_stride);
+    if (last < rows)
+      requantize_rows<R, S, kSigned, kClamps>(r, acc + last * stride, stride, 1, paired, channel,
+                                              out + last * out_stride, out_stride);
+    acc += paired;
+    n -= paired;
+    channel += paired;
+    out += paired;
+  }
+#endif
+  if (n > 0) requantize_rows<R, S, kSigned, kClamps>(r, acc, stride, rows, n, channel, out, out_stride);
 }
 
 template <Rounding R, Steps S>
