@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <smelt/model.h>
 
+#include <cmath>
+
 #include "ops/attention/attention.h"
 #include "ops/control/control.h"
 #include "ops/core/builder.h"

@@ -50,7 +50,7 @@ class CpuSegment final : public Segment {
              std::shared_ptr<LatePacking> packing)
       : Segment(sharing),
         kernel_(std::move(dry)),
-        unpacked_(std::make_unique<Unpacked>(std::move(recipe), isa, std::move(packing))) {}
+        unpacked_(new Unpacked{std::move(recipe), isa, std::move(packing)}) {}
   Status run(KernelContext& context, std::span<const Datum>) override {
     return unpacked_ ? run_unpacked(context) : kernel_->run(context);
   }
