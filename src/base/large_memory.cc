@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -74,6 +75,19 @@ void* map_zeroed(size_t asked) {
 
 void unmap_zeroed(void* memory, size_t bytes) { ::munmap(memory, in_huge_pages(bytes)); }
 
+std::span<std::byte> map_before_huge_pages(size_t bytes, size_t small) {
+  const size_t whole = bytes + kHugePage;
+  void* const mapped = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return {};
+  // From `small` before the first or second aligned address on, wherever that many bytes lie before it.
+  auto* const begin = static_cast<std::byte*>(mapped);
+  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+  const size_t aligned = before < small ? before + kHugePage : before;
+  const size_t first = aligned - small;
+  if (first > 0) ::munmap(begin, first);
+  return {begin + first, whole - first};
+}
+
 bool is_worth_sharing_pages([[maybe_unused]] size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   return false;
@@ -110,16 +124,8 @@ constexpr size_t kWorthClearing = size_t{1} << 14;
 /// A chunk for blocks of up to `bytes` bytes, its first `small` bytes in small pages; its bytes are 0 when there is no
 /// memory.
 Chunk map_chunk(size_t bytes, size_t small) {
-  const size_t huge = round_up(std::max(bytes, kChunk), kHugePage), whole = huge + kHugePage;
-  void* const mapped = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) return {nullptr, 0, 0};
-  // From `small` before the first or second aligned address on, wherever that many bytes lie before it.
-  auto* const begin = static_cast<std::byte*>(mapped);
-  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
-  const size_t aligned = before < small ? before + kHugePage : before;
-  const size_t first = aligned - small;
-  if (first > 0) ::munmap(begin, first);
-  return {begin + first, whole - first, small};
+  const auto mapped = map_before_huge_pages(round_up(std::max(bytes, kChunk), kHugePage), small);
+  return {mapped.data(), mapped.size(), small};
 }
 
 /// Hands out the next bytes of the chunk.

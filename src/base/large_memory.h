@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "base/huge_pages.h"
 
@@ -22,6 +23,11 @@ bool is_worth_mapping(size_t bytes);
 void* map_zeroed(size_t bytes);
 /// `bytes`: what map_zeroed() was asked for.
 void unmap_zeroed(void* memory, size_t bytes);
+
+/// At least `bytes` bytes of zeros that are taken from the system as they are written: the first `small` in small
+/// pages, with a huge page's begin behind them. Empty when there is none. To be freed with munmap(). `bytes`: a
+/// multiple of kHugePage; `small`: whole pages, less than kHugePage.
+std::span<std::byte> map_before_huge_pages(size_t bytes, size_t small);
 
 /// True for blocks that are large enough for map_block(). False for all where reads past the end are watched.
 bool is_worth_sharing_pages(size_t bytes);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 namespace smelt {
 
@@ -40,7 +41,7 @@ class RecycledMemory {
 
   size_t bytes_;
   size_t small_;                 ///< bytes of small pages, before huge ones
-  std::byte* memory_ = nullptr;  ///< nullptr: not mapped
+  std::span<std::byte> memory_;  ///< empty: not mapped
   size_t used_ = 0;
   size_t touched_ = 0;  ///< bytes from the first on that may be other than zero
   size_t filled_ = 0;   ///< huge pages were asked for up to here
