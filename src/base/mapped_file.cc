@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -84,30 +86,56 @@ MappedFile::~MappedFile() {
   ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+namespace {
+
+constexpr size_t kWorthReading = 4096;  ///< bytes: fewer are read where they are mapped
+
+/// Where bytes lie in a mapped file; file -1: in none, or not worth reading.
+struct FilePlace {
+  int file = -1;
+  off_t at = 0;
+
+  static FilePlace of(const std::byte* begin, size_t bytes) {
+    if (bytes < kWorthReading) return {};
+    const std::lock_guard lock(mappings().mutex);
+    const auto mapping = mappings().around(begin, begin + bytes);
+    return mapping == mappings().ranges.end() ? FilePlace() : FilePlace{mapping->second.file, begin - mapping->first};
+  }
+};
+
+}  // namespace
+
 void copy_file_bytes(const void* from, size_t bytes, void* to) {
-  constexpr size_t kWorthReading = 4096;
   const auto* begin = static_cast<const std::byte*>(from);
   auto* out = static_cast<std::byte*>(to);
-  if (bytes >= kWorthReading) {
-    int file = -1;
-    off_t at = 0;
-    {
-      const std::lock_guard lock(mappings().mutex);
-      const auto mapping = mappings().around(begin, begin + bytes);
-      if (mapping != mappings().ranges.end()) {
-        file = mapping->second.file;
-        at = begin - mapping->first;
-      }
-    }
-    while (file >= 0 && bytes > 0) {
-      const ssize_t got = ::pread(file, out, bytes, at);
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) break;
-      begin += got, out += got, at += got;
-      bytes -= static_cast<size_t>(got);
-    }
+  FilePlace place = FilePlace::of(begin, bytes);
+  while (place.file >= 0 && bytes > 0) {
+    const ssize_t got = ::pread(place.file, out, bytes, place.at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    begin += got, out += got, place.at += got;
+    bytes -= static_cast<size_t>(got);
   }
   std::copy_n(begin, bytes, out);
+}
+
+void copy_file_lines(const void* from, size_t lines, size_t bytes, void* to, size_t stride) {
+  constexpr size_t kAtOnce = 64;
+  const auto* begin = static_cast<const std::byte*>(from);
+  auto* out = static_cast<std::byte*>(to);
+  FilePlace place = FilePlace::of(begin, lines * bytes);
+  for (size_t first = 0; first < lines; first += kAtOnce) {
+    std::array<iovec, kAtOnce> parts;
+    const size_t count = std::min(kAtOnce, lines - first), all = count * bytes;
+    for (size_t i = 0; i < count; ++i) parts[i] = {out + (first + i) * stride, bytes};
+    if (place.file >= 0 &&
+        ::preadv(place.file, parts.data(), static_cast<int>(count), place.at) == static_cast<ssize_t>(all)) {
+      place.at += static_cast<off_t>(all);
+      continue;
+    }
+    place.file = -1;
+    for (size_t i = first; i < first + count; ++i) std::copy_n(begin + i * bytes, bytes, out + i * stride);
+  }
 }
 
 void release_pages(const void* begin, size_t bytes) {

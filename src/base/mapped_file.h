@@ -31,6 +31,9 @@ void release_pages(const void* begin, size_t bytes);
 /// Copies bytes that are read this once. Many at a time of a mapped file are read from it: their pages, which cost more
 /// than the bytes, are not mapped. Thread-safe; `from` must stay mapped.
 void copy_file_bytes(const void* from, size_t bytes, void* to);
+/// As copy_file_bytes(), of `lines` of `bytes` each that lie one behind the other: line i goes to `to` + i * `stride`
+/// bytes.
+void copy_file_lines(const void* from, size_t lines, size_t bytes, void* to, size_t stride);
 
 /// Maps `relative` below `folder`. Refused: absolute paths, "..", embedded NUL, and links that lead out of the folder.
 Result<std::shared_ptr<const MappedFile>> map_below(const std::string& folder, const std::string& relative);

@@ -61,6 +61,17 @@ TEST(MappedFile, CopiesBytesOfFilesAndOtherMemory) {
   EXPECT_EQ(copy, contents);
   for (const char* from : {mapped, static_cast<const char*>(contents.data())})
     for (const size_t bytes : {0, 5, 5000, 1'000'001}) expect_copied(from, 12'345, bytes);
+  for (const char* from : {mapped, static_cast<const char*>(contents.data())})
+    for (const size_t bytes : {40, 5000}) {
+      constexpr size_t kLines = 130, kGap = 3;
+      std::vector<char> lines(kLines * (bytes + kGap), 'x');
+      copy_file_lines(from + 77, kLines, bytes, lines.data(), bytes + kGap);
+      for (size_t i = 0; i < kLines; ++i) {
+        const char* const line = lines.data() + i * (bytes + kGap);
+        EXPECT_TRUE(std::equal(line, line + bytes, contents.data() + 77 + i * bytes)) << "line " << i;
+        EXPECT_EQ(line[bytes], 'x');
+      }
+    }
   // A file that has become shorter gives what it has; the rest of its last page is zero.
   std::filesystem::resize_file(path, 100'000);
   std::fill(contents.begin() + 100'000, contents.begin() + 102'400, 0);

@@ -20,6 +20,10 @@ class Block {
   void copy(const std::byte* from, int64_t floats, int64_t to = 0) {
     copy_file_bytes(from, static_cast<size_t>(floats * kFloat), floats_.get() + to);
   }
+  void copy_lines(const std::byte* from, int64_t lines, int64_t floats, int64_t stride) {
+    copy_file_lines(from, static_cast<size_t>(lines), static_cast<size_t>(floats * kFloat), floats_.get(),
+                    static_cast<size_t>(stride * kFloat));
+  }
 
  private:
   std::unique_ptr<float[]> floats_;
@@ -65,8 +69,10 @@ void pack_columns(const PanelsOfConstant& to, const std::byte* b, int64_t stride
     const std::byte* const from = b + p * nr * stride_n * kFloat;
     for (int64_t i = 0; i < to.k; i += part) {
       const int64_t count = std::min(part, to.k - i);
-      if (!apart) block.copy(from, used * to.k);
-      for (int64_t j = 0; apart && j < used; ++j) block.copy(from + (j * stride_n + i) * kFloat, count, j * stride);
+      if (count == stride_n)
+        block.copy_lines(from, used, count, stride);
+      else
+        for (int64_t j = 0; j < used; ++j) block.copy(from + (j * stride_n + i) * kFloat, count, j * stride);
       to.pack(p, i, count, block.data(), 1, stride);
     }
   }
