@@ -30,10 +30,10 @@ class KernelRunner {
   /// All outputs. The kernel finds their elements undefined.
   Result<std::vector<Tensor>> run(const Kernel& kernel, int threads = 1);
   Status shape_error() const { return infer_status_; }
+  KernelSpec spec(Isa isa, int threads, PackCache& packs);
 
  private:
   friend class KernelRunnerContext;
-  KernelSpec spec(Isa isa, int threads, PackCache& packs);
   const OpCase& case_;
   Module module_;
   Node node_;

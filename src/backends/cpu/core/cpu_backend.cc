@@ -70,15 +70,10 @@ class CpuSegment final : public Segment {
 
   [[gnu::cold]] Status run_unpacked(KernelContext& context) {
     LatePacking& packing = *unpacked_->packing;
-    const auto unpackable = [] { return Unsupported("the weights can't be packed"); };
-    if (!std::exchange(unpacked_->ran, true) && packing.memory) {
-      const RecycledMemory::Use use(*packing.memory);
-      PackCache packs(*packing.packs);
-      const auto kernel = unpacked_->recipe.make(unpacked_->isa, packs);
-      return kernel ? kernel->run(context) : unpackable();
-    }
+    if (!std::exchange(unpacked_->ran, true) && packing.memory)
+      return unpacked_->recipe.run_once(unpacked_->isa, *packing.packs, *packing.memory, context);
     auto kernel = packing.make(unpacked_->recipe, unpacked_->isa);
-    if (!kernel) return unpackable();
+    if (!kernel) return Unsupported("the weights can't be packed");
     kernel_ = std::move(kernel);
     unpacked_.reset();
     return kernel_->run(context);

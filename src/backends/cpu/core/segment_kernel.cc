@@ -2,6 +2,8 @@
 
 #include "backends/cpu/conv/row_chain.h"
 #include "backends/cpu/core/epilogue.h"
+#include "backends/cpu/matmul/column_ranges.h"
+#include "base/error.h"
 
 namespace smelt {
 
@@ -57,6 +59,15 @@ std::unique_ptr<Kernel> SegmentRecipe::make(Isa isa, PackCache& packs) const {
     if (i == 0 ? !made.begin(spec) : !made.append(spec, parts_[i].operand, parts_[i].both)) return nullptr;
   }
   return std::move(made.kernel);
+}
+
+Status SegmentRecipe::run_once(Isa isa, PackCache& packs, RecycledMemory& memory, KernelContext& ctx) const {
+  if (const KernelSpec spec = parts_[0].spec(isa, packs); parts_.size() == 1 && has_column_ranges(spec))
+    return run_column_ranges(spec, memory, ctx);
+  const RecycledMemory::Use use(memory);
+  PackCache own(packs);
+  const auto kernel = make(isa, own);
+  return kernel ? kernel->run(ctx) : Unsupported("the weights can't be packed");
 }
 
 }  // namespace smelt

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "backends/cpu/core/kernel.h"
+#include "base/recycled_memory.h"
+#include "smelt/result.h"
 
 namespace smelt {
 
@@ -32,6 +34,9 @@ class SegmentRecipe {
   void append(const KernelSpec& node, size_t operand, int threads) { parts_.emplace_back(node, operand, threads); }
   /// The kernel with weights packed by `packs`; nullptr where they can't be.
   std::unique_ptr<Kernel> make(Isa isa, PackCache& packs) const;
+  /// Runs the segment by a kernel that lives no longer. Weights that `packs` does not hold are packed into `memory`,
+  /// over those of the segment before; of a product of one row a range of columns at a time.
+  Status run_once(Isa isa, PackCache& packs, RecycledMemory& memory, KernelContext& ctx) const;
 
  private:
   /// A KernelSpec, with types of its own.
