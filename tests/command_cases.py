@@ -60,6 +60,11 @@ def write_models():
             port(12, "y", mask),
         )
     )
+    image, pooled = tensor_type(FLOAT, [1, 1, 4, 4]), tensor_type(FLOAT, [1, 1, 2, 2])
+    strides = field(1, "strides") + field(8, 2) + field(8, 2) + field(20, 7)
+    kernel = field(1, "kernel_shape") + field(8, 2) + field(8, 2) + field(20, 7)
+    pool = node("MaxPool", ["image"], ["y", "unread"], [kernel, strides])
+    pathlib.Path("pooled.onnx").write_bytes(model(pool, port(11, "image", image), port(12, "y", pooled)))
     fixed = field(5, field(1, 3) + field(2, FLOAT) + field(8, "w") + field(9, struct.pack("<3f", 1, 2, 3)))
     pathlib.Path("assumes.onnx").write_bytes(
         model(

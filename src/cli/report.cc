@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 #include "ops/control/control.h"
 #include "ops/core/op.h"
+#include "passes/passes.h"
 #include "runtime/compiled.h"
 #include "runtime/model_access.h"
 #include "runtime/planned_environment.h"
@@ -88,8 +89,10 @@ struct Placement {
   DeviceUse device;
 };
 
-Placement place(PlannedEnvironment& env, int graph, const Dimensions& dimensions) {
+/// `shown`: the graph whose nodes the steps are listed under, by the same index.
+Placement place(PlannedEnvironment& env, int graph, const Graph& shown, const Dimensions& dimensions) {
   Placement p;
+  const Node* const planned = env.module->graphs[static_cast<size_t>(graph)].nodes.data();
   auto plan = env.prepare(graph, planned_inputs(env.module->graphs[static_cast<size_t>(graph)], dimensions));
   if (!plan.ok()) {
     p.problem = plan.error().message();
@@ -97,7 +100,8 @@ Placement place(PlannedEnvironment& env, int graph, const Dimensions& dimensions
   }
   p.plan = *plan;
   for (const Step& s : (*plan)->steps()) {
-    p.steps[s.part_of ? s.part_of : s.node].push_back(&s);
+    const auto node = static_cast<size_t>((s.part_of ? s.part_of : s.node) - planned);
+    p.steps[&shown.nodes[node]].push_back(&s);
     if (!s.on_device()) continue;
     ++p.device_nodes;
     p.segments += std::get<SegmentStep>(s.work).segment != nullptr;
@@ -337,6 +341,13 @@ std::shared_ptr<const Module> with_defaults(std::shared_ptr<const Module> module
   return changed ? std::shared_ptr<const Module>(std::move(copy)) : module;
 }
 
+/// The module as it is planned: kernels need not make what nobody reads. Nodes keep their indices.
+std::shared_ptr<const Module> without_unread_outputs(const Module& module) {
+  auto copy = std::make_shared<Module>(module);
+  for (Graph& g : copy->graphs) drop_unread_outputs(g);
+  return copy;
+}
+
 Result<std::shared_ptr<const Module>> described(const Model& model, const std::vector<OpenBackend>& backends,
                                                 const SessionOptions& on, bool optimised) {
   const GraphRequirements required = requirements(backends, on);
@@ -363,7 +374,7 @@ Result<Json> describe_model(const Model& model, const SessionOptions& on, const 
   options.limit_memory = size_t{1} << 40;  // the arena is laid out, never touched
   std::vector<std::shared_ptr<BackendModel>> models;
   for (const OpenBackend& b : backends) models.push_back(b.backend->make_model(b.device, CompileMode::kDry));
-  PlannedEnvironment env(module, options, std::move(models), CompileMode::kDry);
+  PlannedEnvironment env(without_unread_outputs(m), options, std::move(models), CompileMode::kDry);
   env.control.begin(options, env.size, {});
   Json methods = Json::array(), graphs = Json::array(), states = Json::array();
   for (const Method& method : m.methods) {
@@ -385,7 +396,7 @@ Result<Json> describe_model(const Model& model, const SessionOptions& on, const 
   for (size_t i = 0; i < m.graphs.size(); ++i) {
     Placement p;
     if (entries.count(static_cast<int>(i)))
-      p = place(env, static_cast<int>(i), dimensions);
+      p = place(env, static_cast<int>(i), m.graphs[i], dimensions);
     else
       p.problem = "planned when called";
     graphs.push_back(graph_json(m, i, p, stated, counted, weights));

@@ -21,6 +21,8 @@ Status optimise(Module& module, const Evaluate& evaluate);
 
 // canonicalize/
 
+/// Drops trailing optional outputs that nobody reads, so that kernels without statistics or indices apply.
+void drop_unread_outputs(Graph& graph);
 /// Removes nodes without effects whose outputs nobody reads, and trailing optional outputs that nobody reads.
 void remove_dead_nodes(Graph& graph);
 /// Evaluates nodes whose inputs are all constants and makes their outputs constants. Nodes whose outputs are much

@@ -17,8 +17,7 @@ std::vector<int> count_uses(const Graph& graph) {
 
 namespace {
 
-/// Drops trailing optional outputs that nobody reads, so that kernels without statistics or indices apply. Variadic
-/// operators keep their outputs: their number has a meaning.
+/// Variadic operators keep their outputs: their number has a meaning.
 void drop_unused_outputs(Node& n, const std::vector<int>& uses) {
   const OpInfo& info = op_info(n.op);
   if (info.max_outputs == kMany) return;
@@ -28,6 +27,12 @@ void drop_unused_outputs(Node& n, const std::vector<int>& uses) {
 }
 
 }  // namespace
+
+void drop_unread_outputs(Graph& graph) {
+  const std::vector<int> uses = count_uses(graph);
+  for (Node& n : graph.nodes)
+    if (!(op_info(n.op).flags & (kEffect | kControl))) drop_unused_outputs(n, uses);
+}
 
 void remove_dead_nodes(Graph& graph) {
   std::vector<int> uses = count_uses(graph);
