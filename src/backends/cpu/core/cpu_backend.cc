@@ -111,7 +111,7 @@ class CpuPlanCompiler final : public PlanCompiler {
       if (why && why->empty()) *why = Cat("no CPU kernel for ", to_string(r.node.op));
       return nullptr;
     }
-    if (packs_later(r) && (node->unpacked > 0 || r.node.op == Op::kConv)) node->recipe.begin(spec);
+    if (packs_later(r) && (node->unpacked > 0 || r.node.op == Op::kConv)) node->recipe.begin(spec, r.lifetime);
     node->sharing = sharing;
     node->name = chosen->name;
     note_spread(sharing, r.node);
@@ -126,7 +126,7 @@ class CpuPlanCompiler final : public PlanCompiler {
     const KernelSpec spec{{r}, isa_, threads(own), packs(r, node.unpacked + later > 0)};
     const char* name = node.made.append(spec, operand, threads(both));
     if (!name) return nullptr;
-    if (!node.recipe.empty()) node.recipe.append(spec, operand, threads(both));
+    if (!node.recipe.empty()) node.recipe.append(spec, r.lifetime, operand, threads(both));
     node.unpacked += later;
     node.sharing = both;
     note_spread(both, r.node);

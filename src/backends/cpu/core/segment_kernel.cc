@@ -38,11 +38,12 @@ const char* SegmentKernel::append_epilogue(const KernelSpec& node, size_t operan
   return epilogue && kernel->take_epilogue(epilogue) ? "epilogue" : nullptr;
 }
 
-SegmentRecipe::Part::Part(const KernelSpec& of, size_t appended_to, int threads_of_both)
+SegmentRecipe::Part::Part(const KernelSpec& of, ConstantLifetime of_constants, size_t appended_to, int threads_of_both)
     : node(of.node),
       inputs(of.inputs.begin(), of.inputs.end()),
       outputs(of.outputs.begin(), of.outputs.end()),
       constants(of.constants.begin(), of.constants.end()),
+      lifetime(of_constants),
       threads(of.threads),
       fixed_shapes(of.fixed_shapes),
       operand(appended_to),
@@ -53,10 +54,11 @@ KernelSpec SegmentRecipe::Part::spec(Isa isa, PackCache& packs) const {
 }
 
 std::unique_ptr<Kernel> SegmentRecipe::make(Isa isa, PackCache& packs) const {
+  PackCache plan_packs(packs.mode());  // keys are addresses: those of a plan's constants mean nothing to the model
   SegmentKernel made;
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    const KernelSpec spec = parts_[i].spec(isa, packs);
-    if (i == 0 ? !made.begin(spec) : !made.append(spec, parts_[i].operand, parts_[i].both)) return nullptr;
+  for (const Part& part : parts_) {
+    const KernelSpec spec = part.spec(isa, part.lifetime == ConstantLifetime::kModel ? packs : plan_packs);
+    if (&part == parts_.data() ? !made.begin(spec) : !made.append(spec, part.operand, part.both)) return nullptr;
   }
   return std::move(made.kernel);
 }

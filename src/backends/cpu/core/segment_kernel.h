@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "backends/backend.h"
 #include "backends/cpu/core/kernel.h"
 #include "base/recycled_memory.h"
 #include "smelt/result.h"
@@ -26,13 +27,17 @@ struct SegmentKernel {
   const char* append_epilogue(const KernelSpec& node, size_t operand);
 };
 
-/// How the kernel of a segment was made, to make it again. Nodes and constants live as long as the model.
+/// How the kernel of a segment was made, to make it again. Nodes and constants live as long as the plan.
 class SegmentRecipe {
  public:
   bool empty() const { return parts_.empty(); }
-  void begin(const KernelSpec& node) { parts_.emplace_back(node, 0, 0); }
-  void append(const KernelSpec& node, size_t operand, int threads) { parts_.emplace_back(node, operand, threads); }
-  /// The kernel with weights packed by `packs`; nullptr where they can't be.
+  /// `lifetime`: of the node's constants.
+  void begin(const KernelSpec& node, ConstantLifetime lifetime) { parts_.emplace_back(node, lifetime, 0, 0); }
+  void append(const KernelSpec& node, ConstantLifetime lifetime, size_t operand, int threads) {
+    parts_.emplace_back(node, lifetime, operand, threads);
+  }
+  /// The kernel with weights packed by `packs`, but for those of constants that live as long as the plan, which the
+  /// kernel alone holds; nullptr where they can't be packed.
   std::unique_ptr<Kernel> make(Isa isa, PackCache& packs) const;
   /// Runs the segment by a kernel that lives no longer. Weights that `packs` does not hold are packed into `memory`,
   /// over those of the segment before; of a product of one row a range of columns at a time.
@@ -41,12 +46,13 @@ class SegmentRecipe {
  private:
   /// A KernelSpec, with types of its own.
   struct Part {
-    Part(const KernelSpec& node, size_t appended_to, int threads_of_both);
+    Part(const KernelSpec& node, ConstantLifetime of_constants, size_t appended_to, int threads_of_both);
     KernelSpec spec(Isa isa, PackCache& packs) const;
 
     const Node& node;
     std::vector<ValueType> inputs, outputs;
     std::vector<const Tensor*> constants;
+    ConstantLifetime lifetime;
     int threads;
     bool fixed_shapes;
     size_t operand;  ///< of append()

@@ -26,27 +26,42 @@ constexpr int64_t kChannels = 160;  ///< a matrix of so many rows and columns of
 
 const Shape kImage{1, 40, 40, kChannels};
 
-/// A 3x3 convolution, one of 1x1 filters that reads it, an addition behind, and a product of its own rows and of a
-/// constant.
-std::shared_ptr<const Module> module_of_convolutions() {
+/// Where the filters of the depthwise convolution come from.
+enum class Filters : uint8_t {
+  kConstant,
+  kPlanned,  ///< computed from a constant as the plan is made
+};
+
+/// A 3x3 convolution; one of 1x1 filters, a depthwise and one more of 1x1 filters, which run by bands of rows; an
+/// addition behind; a product of its own rows and of a constant.
+std::shared_ptr<const Module> module_of_convolutions(Filters depthwise) {
   auto module = std::make_shared<Module>();
   module->graphs.resize(1);
   module->methods.push_back({"main", 0});
   Builder b(*module, 0);
   const ValueId image = b.input("image", ValueType::tensor(DType::kF32, kImage));
   ValueId x = image;
-  for (const int64_t kernel : {3, 1}) {
+  struct Layer {
+    int64_t kernel, inputs, outputs, groups;
+  };
+  for (const auto& [kernel, inputs, outputs, groups] : {Layer{3, kChannels, kChannels, 1},
+                                                        {1, kChannels, 2 * kChannels, 1},
+                                                        {3, 2 * kChannels, 2 * kChannels, 2 * kChannels},
+                                                        {1, 2 * kChannels, kChannels, 1}}) {
     ConvAttrs a;
     a.strides = {1, 1};
     a.dilations = {1, 1};
     a.pads = std::vector<int64_t>(4, kernel / 2);
     a.layout = Layout::kChannelsLast;
     a.filter = FilterLayout::kOSI;
-    const Shape filter{kChannels, kernel, kernel, kChannels};
-    x = b.op(Op::kConv, make_attrs<ConvAttrs>(a),
-             {x, b.constant(Cat("filter", kernel), random_tensor(DType::kF32, filter, -1, 1, 2)),
-              b.constant(Cat("bias", kernel), random_tensor(DType::kF32, {kChannels}, -1, 1, 3))})
-            .value();
+    a.groups = groups;
+    const Shape shape{outputs, kernel, kernel, inputs / groups};
+    const std::string name = Cat(kernel, "x", kernel, "x", inputs, "x", outputs, "/", groups);
+    ValueId filter = b.constant("filter " + name, random_tensor(DType::kF32, shape, -1, 1, 2));
+    if (groups > 1 && depthwise == Filters::kPlanned)
+      filter = b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kNeg), {filter}).value();
+    const ValueId bias = b.constant("bias " + name, random_tensor(DType::kF32, {outputs}, -1, 1, 3));
+    x = b.op(Op::kConv, make_attrs<ConvAttrs>(a), {x, filter, bias}).value();
   }
   x = b.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {x, image}).value();
   const Shape weights{kChannels, kChannels};
@@ -61,8 +76,8 @@ std::shared_ptr<const Module> module_of_convolutions() {
 /// A session on the CPU, and what it holds.
 class Runs {
  public:
-  explicit Runs(Isa isa, int threads = 1)
-      : module_(module_of_convolutions()),
+  explicit Runs(Isa isa, int threads = 1, Filters depthwise = Filters::kConstant)
+      : module_(module_of_convolutions(depthwise)),
         options_{.threads = threads, .isa = to_string(isa)},
         models_(Compiled(module_).models(open_backends(options_).value())) {
     add_session();
@@ -138,6 +153,17 @@ TEST(LatePacking, ASessionTakesWhatAnotherHasPacked) {
   runs.add_session();
   EXPECT_TRUE(same_bits(runs.run(), expected));
   EXPECT_EQ(runs.packed(), packed);
+}
+
+TEST(LatePacking, WhatAPlanComputesStaysWithIt) {
+  for (const Isa isa : tested_isas()) {
+    SCOPED_TRACE(to_string(isa));
+    Runs runs(isa, 1, Filters::kPlanned), at_once(isa, 1, Filters::kPlanned);
+    at_once.prepare();
+    const Tensor expected = at_once.run();
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(same_bits(runs.run(), expected)) << "run " << i;
+    EXPECT_EQ(runs.packed(), at_once.packed());
+  }
 }
 
 /// Ends a run at a node.
