@@ -243,9 +243,10 @@ Result<bool> PlannedEnvironment::run_fast(const Graph& graph, const Node& node, 
   const auto [at, is_new] = late_.try_emplace(&node);
   LateKernel& late = at->second;
   if (is_new || !same_types(late.inputs, inputs) || !same_types(late.outputs, outputs)) {
-    late.inputs.assign(inputs.begin(), inputs.end());
-    late.outputs.assign(outputs.begin(), outputs.end());
-    late.segment = late_segment(graph, node, late);
+    // Where memory runs out, `late` stays as it is.
+    LateKernel made{{inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}, nullptr};
+    made.segment = late_segment(graph, node, made);
+    late = std::move(made);
   }
   if (!late.segment) return false;
   SMELT_TRY(late.segment->run(ctx, {}));
