@@ -130,15 +130,20 @@ void PlannedEnvironment::reserve_scratch(const Plan& plan) {
 
 PlanUpdate PlannedEnvironment::grow_plan(std::vector<std::unique_ptr<Plan>>& list, std::span<const ValueType> inputs) {
   if (list.empty()) return PlanUpdate::kUnchanged;
-  Plan& plan = *list.front();
   // A plan that ran more than once may be asked for again.
-  if (plan.role() != GraphRole::kEntry || plan.runs() != 1 || !grows(plan.parts().inputs, inputs))
+  if (Plan& last = *list.front(); last.role() != GraphRole::kEntry || last.runs() != 1 || last.parts().decomposed ||
+                                  !grows(last.parts().inputs, inputs))
     return PlanUpdate::kUnchanged;
-  const PlanUpdate made = update_plan(*this, plan, inputs);
-  if (made == PlanUpdate::kBroken) list.erase(list.begin());
-  if (made != PlanUpdate::kDone) return made;
-  plan.forget_runs();
-  reserve_scratch(plan);
+  // Where memory runs out half-way, the plan goes.
+  std::unique_ptr<Plan> plan = std::move(list.front());
+  list.erase(list.begin());
+  const PlanUpdate made = update_plan(*this, *plan, inputs);
+  if (made == PlanUpdate::kBroken) return made;
+  if (made == PlanUpdate::kDone) {
+    plan->forget_runs();
+    reserve_scratch(*plan);
+  }
+  list.insert(list.begin(), std::move(plan));
   return made;
 }
 
