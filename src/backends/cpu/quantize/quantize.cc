@@ -156,16 +156,14 @@ class QuantizePerTokenF32 final : public Kernel {
     }
   }
 
-  /// Room for a row's parameters: what y carries from the run before where nobody else holds it, else new.
-  std::shared_ptr<Quantization> own_quantization(Tensor& y) const {
-    QuantPtr held = y.quant();
-    y.set_quant(nullptr);
+  /// Room for a row's parameters: what y carries from the run before where nobody else holds it, else new. y keeps what
+  /// it carries.
+  std::shared_ptr<Quantization> own_quantization(const Tensor& y) const {
+    const QuantPtr& held = y.quant();
     const auto rows = static_cast<size_t>(rows_);
-    std::shared_ptr<Quantization> own;
     if (held.use_count() == 1 && held->scales.size() == rows && held->zero_points.size() == rows)
-      own = std::const_pointer_cast<Quantization>(held);
-    else
-      own = std::make_shared<Quantization>(*held);
+      return std::const_pointer_cast<Quantization>(held);
+    auto own = std::make_shared<Quantization>(*held);
     own->scales.resize(rows);
     own->zero_points.resize(rows);
     return own;
