@@ -245,13 +245,13 @@ Result<bool> PlannedEnvironment::run_fast(const Graph& graph, const Node& node, 
     for (const ValueType& t : outputs) moved += t.shape.is_static() ? t.shape.elements() : 0;
     if (moved < worthwhile) return false;
   }
-  const auto [at, is_new] = late_.try_emplace(&node);
-  LateKernel& late = at->second;
-  if (is_new || !same_types(late.inputs, inputs) || !same_types(late.outputs, outputs)) {
-    // Where memory runs out, `late` stays as it is.
-    LateKernel made{{inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}, nullptr};
-    made.segment = late_segment(graph, node, made);
-    late = std::move(made);
+  LateKernel& late = late_[&node];
+  if (!late.made || !same_types(late.inputs, inputs) || !same_types(late.outputs, outputs)) {
+    late.made = false;  // where memory runs out, it is made again
+    late.inputs.assign(inputs.begin(), inputs.end());
+    late.outputs.assign(outputs.begin(), outputs.end());
+    late.segment = late_segment(graph, node, late);
+    late.made = true;
   }
   if (!late.segment) return false;
   SMELT_TRY(late.segment->run(ctx, {}));

@@ -63,6 +63,7 @@ class PlannedEnvironment final : public Environment {
   struct LateKernel {
     std::vector<ValueType> inputs, outputs;
     std::shared_ptr<Segment> segment;  ///< null: none supports the node
+    bool made = false;                 ///< false: memory ran out as it was to be made
   };
   /// Makes of the plan that ran last one for these inputs, if it ran once and they are larger: plans for caches that
   /// grow by a row a run are not asked for again.
