@@ -1,6 +1,7 @@
 #include "backends/cpu/conv/im2col.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace smelt {
@@ -37,20 +38,76 @@ inline T* fill_short_run(T* dst, int64_t n, T value) {
 constexpr int64_t kShortRun = 128;  ///< bytes
 constexpr int64_t kMostInnerPixels = 128;
 
-/// The patch of one pixel of a planar image whose windows have lines of at most 16 bytes: taps [begin, end) of a line
-/// lie inside the image. x: the first tap of the line y0 of the image. Reads and writes up to 16 bytes more.
+/// Lines of a planar image of one group, as far as the windows of a row of output pixels see them, padding included: a
+/// ring on the stack, where a line is brought when it is first asked for.
 template <class T>
-inline void copy_tiny_patch(const ConvShape& g, const T* x, int64_t y0, int64_t begin, int64_t end, const T* filling,
-                            T* dst) {
-  const int64_t line = g.kernel[2] * g.c_in, step = g.dilation[1] * g.in[2] * g.c_in;
-  begin *= g.c_in;
-  end *= g.c_in;
-  int64_t y = y0;
-  for (int64_t ky = 0; ky < g.kernel[1]; ++ky, y += g.dilation[1], x += step, dst += line) {
-    std::memcpy(dst, filling, 16);
-    if (y < 0 || y >= g.in[1] || begin >= end) continue;
-    std::memcpy(dst + begin, x + begin, 16);
-    std::memcpy(dst + end, filling, 16);
+class PaddedLines {
+ public:
+  static constexpr int64_t kMostLines = 16;
+  PaddedLines(const ConvShape& g, const T* x, T fill)
+      : g_(g),
+        x_(x),
+        fill_(fill),
+        lines_(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((g.kernel[1] - 1) * g.dilation[1] + 1)))),
+        pixels_((g.out[2] - 1) * g.stride[2] + g.kernel[2]),
+        step_(pixels_ * g.c_in + kSlack) {}
+  /// False if the stack does not hold them. Else begin() comes next.
+  bool fit() const { return lines_ <= kMostLines && (lines_ + 1) * step_ <= kElements; }
+  void begin() {
+    std::fill_n(held_, lines_, int64_t{-1});
+    std::fill_n(outside(), step_, fill_);
+  }
+  /// Line y, from the first column of the windows of the first output pixel on; kSlack elements behind it may be read.
+  const T* line(int64_t y) {
+    if (y < 0 || y >= g_.in[1]) return outside();
+    const int64_t slot = y & (lines_ - 1);
+    T* const to = data_ + slot * step_;
+    if (held_[slot] != y) bring(y, to);
+    held_[slot] = y;
+    return to;
+  }
+
+ private:
+  static constexpr int64_t kSlack = 16, kElements = 8192 / static_cast<int64_t>(sizeof(T));
+
+  T* outside() { return data_ + lines_ * step_; }
+  void bring(int64_t y, T* to) const {
+    const int64_t c = g_.c_in, left = std::clamp<int64_t>(g_.pad[2], 0, pixels_);
+    const int64_t skipped = std::max<int64_t>(-g_.pad[2], 0);
+    const int64_t inside = std::clamp<int64_t>(g_.in[2] - skipped, 0, pixels_ - left);
+    const T* const from = x_ + (y * g_.in[2] + skipped) * c;
+    to = fill_short_run(to, left * c, fill_);
+    if (from + inside * c + kSlack <= x_ + g_.in_pixels() * c)
+      to = copy_short_run(to, from, inside * c);
+    else
+      to = copy_run(to, from, inside * c);
+    fill_short_run(to, (pixels_ - left - inside) * c, fill_);
+  }
+
+  const ConvShape& g_;
+  const T* x_;
+  T fill_;
+  int64_t lines_;  ///< a power of two, at least those under a window
+  int64_t pixels_, step_;
+  int64_t held_[kMostLines];
+  T data_[kElements];
+};
+
+/// im2col_rows() of windows whose lines lie in PaddedLines. kBytes: the length of a line of a window in chunks of
+/// copy_short_run(), or 0: any.
+template <int64_t kBytes, class T>
+void patches_of_lines(const ConvShape& g, PaddedLines<T>& lines, int64_t first, int64_t last, T* rows, int64_t stride) {
+  const int64_t line = g.kernel[2] * g.c_in, step = g.stride[2] * g.c_in;
+  const int64_t copied = kBytes ? kBytes / static_cast<int64_t>(sizeof(T)) : line;
+  int64_t y0 = first / g.out[2] * g.stride[1] - g.pad[1], ox = first % g.out[2];
+  for (int64_t n = 0; first < last; first += n, ox = 0, y0 += g.stride[1]) {
+    n = std::min(last - first, g.out[2] - ox);
+    const T* from[PaddedLines<T>::kMostLines];
+    for (int64_t ky = 0; ky < g.kernel[1]; ++ky) from[ky] = lines.line(y0 + ky * g.dilation[1]) + ox * step;
+    for (int64_t i = 0; i < n; ++i, rows += stride) {
+      T* to = rows;
+      for (int64_t ky = 0; ky < g.kernel[1]; ++ky, to += line) copy_short_run(to, from[ky] + i * step, copied);
+    }
   }
 }
 }  // namespace
@@ -64,9 +121,13 @@ void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T 
   // Up to here short runs read nothing foreign, whatever group x is of.
   const T* const safe = x + g.in_pixels() * pixel - (pixel - g.c_in) - kPatchSlack;
   const int64_t image_line = g.in[2] * pixel;
-  const bool is_tiny = is_short && line * static_cast<int64_t>(sizeof(T)) <= 16 && g.planar();
-  T filling[16 / sizeof(T)];
-  std::fill_n(filling, 16 / sizeof(T), fill);
+  if (is_short && g.planar()) {
+    if (PaddedLines<T> lines(g, x, fill); lines.fit()) {
+      lines.begin();
+      const bool one = line * static_cast<int64_t>(sizeof(T)) <= 16;
+      return (one ? patches_of_lines<16, T> : patches_of_lines<0, T>)(g, lines, first, last, rows, row_stride);
+    }
+  }
   int64_t ox = first % g.out[2], oy = first / g.out[2] % g.out[1], oz = first / g.out[2] / g.out[1];
   const auto next = [&] {
     if (++ox < g.out[2]) return;
@@ -78,15 +139,6 @@ void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T 
   for (int64_t p = first; p < last; ++p, next()) {
     T* dst = rows + (p - first) * row_stride;
     const int64_t x0 = ox * g.stride[2] - g.pad[2];
-    if (is_tiny) {
-      const int64_t begin = std::clamp<int64_t>(-x0, 0, g.kernel[2]), end = std::min(g.in[2] - x0, g.kernel[2]);
-      const int64_t y0 = oy * g.stride[1] - g.pad[1];
-      const int64_t bottom = std::min(y0 + (g.kernel[1] - 1) * g.dilation[1], g.in[1] - 1);
-      if (x + bottom * image_line + (x0 + begin) * pixel <= safe) {
-        copy_tiny_patch(g, x + y0 * image_line + x0 * pixel, y0, begin, end, filling, dst);
-        continue;
-      }
-    }
     if (is_short && g.kernel[0] == 1 && g.in[0] == 1 && x0 >= 0 && x0 + g.kernel[2] <= g.in[2]) {
       const int64_t y0 = oy * g.stride[1] - g.pad[1], y1 = y0 + (g.kernel[1] - 1) * g.dilation[1];
       if (oz * g.stride[0] == g.pad[0] && y0 >= 0 && y1 < g.in[1] && x + y1 * image_line + x0 * pixel + line <= safe) {
