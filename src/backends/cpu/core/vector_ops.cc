@@ -100,38 +100,6 @@ void sum_taps_i8(const uint8_t* const* taps, int64_t count, int64_t n, bool is_s
   is_signed ? sum_bytes<int8_t>(taps, count, n, y) : sum_bytes<uint8_t>(taps, count, n, y);
 }
 
-template <class F>
-HWY_INLINE void fold_columns(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y, F&& f) {
-  const D d;
-  const One one;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto load = [&](const float* from) HWY_ATTR {
-    if (stride == 1) return hn::LoadU(d, from);
-    V even, odd;
-    hn::LoadInterleaved2(d, from, even, odd);
-    return even;
-  };
-  int64_t i = 0;
-  if (stride <= 2)
-    for (; i + lanes <= n; i += lanes) {
-      V v = load(x + i * stride);
-      for (int64_t t = 1; t < count; ++t) v = f(d, v, load(x + i * stride + t * step));
-      hn::StoreU(v, d, y + i);
-    }
-  for (; i < n; ++i) {
-    auto v = hn::LoadU(one, x + i * stride);
-    for (int64_t t = 1; t < count; ++t) v = f(one, v, hn::LoadU(one, x + i * stride + t * step));
-    hn::StoreU(v, one, y + i);
-  }
-}
-
-void max_strided(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y) {
-  fold_columns(x, stride, step, count, n, y, [](auto d, auto v, auto e) HWY_ATTR { return larger(d, v, e); });
-}
-void sum_strided(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y) {
-  fold_columns(x, stride, step, count, n, y, [](auto, auto v, auto e) HWY_ATTR { return hn::Add(v, e); });
-}
-
 void add(const float* x, int64_t n, float* y) {
   each_vector(n,
               [&](auto part, int64_t i) HWY_ATTR { part.store(hn::Add(part.load(y + i), part.load(x + i)), y + i); });
@@ -476,9 +444,9 @@ VectorOps make_vector_ops() {
   constexpr auto kExponentials = builds_op("Attention") ? exponentials : nullptr;
   constexpr auto kStrided = builds_cpu_kernel("Softmax", "softmax_strided_f32") ? softmax_strided : nullptr;
   constexpr auto kLayerNorm = builds_cpu_kernel("LayerNorm", "layer_norm_f32") ? layer_norm : nullptr;
-  return {max_taps,      sum_taps, max_taps_i8, sum_taps_i8,       max_strided, sum_strided,        add,
-          kLines,        kSoftcap, scale_clamp, reduce_max_or_nan, reduce_sum,  reduce_sum_squares, softmax,
-          kExponentials, kStrided, kLayerNorm};
+  return {max_taps,    sum_taps,          max_taps_i8, sum_taps_i8,        add,     kLines,        kSoftcap,
+          scale_clamp, reduce_max_or_nan, reduce_sum,  reduce_sum_squares, softmax, kExponentials, kStrided,
+          kLayerNorm};
 }
 
 }  // namespace smelt::HWY_NAMESPACE

@@ -20,9 +20,6 @@ struct VectorOps {
   void (*sum_taps)(const float* const* taps, int64_t count, int64_t n, float* y);
   void (*max_taps_i8)(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, uint8_t* y);
   void (*sum_taps_i8)(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, int32_t* y);
-  /// y[i] = max or sum over t < count of x[i * stride + t * step]. Reads up to 128 bytes behind the last element used.
-  void (*max_strided)(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y);
-  void (*sum_strided)(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y);
   void (*add)(const float* x, int64_t n, float* y);  ///< y += x
   /// Copies lines of n elements that lie x_step and y_step apart.
   void (*copy_lines)(const float* x, int64_t x_step, int64_t lines, int64_t n, float* y, int64_t y_step);

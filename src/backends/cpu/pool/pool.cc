@@ -1,11 +1,15 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "backends/cpu/pool/float_accumulators.h"
 #include "backends/cpu/pool/integer_means.h"
+#include "backends/cpu/pool/plane_pools.h"
 #include "backends/cpu/pool/pool_shape.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
 #include "ops/common/quantized_pair.h"
@@ -74,15 +78,67 @@ void merged_line(const PoolShape& s, const T* image, int64_t index, T lowest, co
   merge_windows(d, s.channels, 0, merged, y, max);
 }
 
+/// Lines [first, second) of an image, those of all depths, under windows of lines [first, last) of output.
+std::pair<int64_t, int64_t> lines_under(const PoolShape& s, int64_t first, int64_t last) {
+  const WindowDim& h = s.dims[1];
+  if (s.dims[0].in > 1 || s.dims[0].out > 1) return {0, s.dims[0].in * h.in};
+  const int64_t end = (last - 1) * h.stride - h.pad_begin + h.extent();
+  return {std::clamp<int64_t>(first * h.stride - h.pad_begin, 0, h.in), std::clamp<int64_t>(end, 0, h.in)};
+}
+
+/// Parts of an image that are pooled one after the other: a near cache holds one, and threads share them.
+int64_t parts(const PoolShape& s, int64_t threads, int64_t bytes) {
+  constexpr int64_t kNear = 64 * 1024;
+  const int64_t lines = s.dims[0].out * s.dims[1].out, size = s.in_pixels() * s.channels * bytes;
+  return std::clamp(std::max(ceil_div(size, kNear), s.batch < 2 * threads ? threads : 1), int64_t{1}, lines);
+}
+
+/// Calls body(PlaneRun) for the parts of images x that PlanePools make.
+template <class T, class F>
+Status each_part(KernelContext& ctx, const PoolShape& s, int64_t threads, int64_t parts, size_t slot_bytes,
+                 size_t taps_bytes, const T* x, T* y, F&& body) {
+  auto* scratch = static_cast<char*>(ctx.scratch(static_cast<size_t>(threads) * slot_bytes));
+  if (!scratch) return Error(ErrorCode::kLimit, "no memory for pooling");
+  const int64_t lines = s.dims[0].out * s.dims[1].out, in = s.in_pixels() * s.channels,
+                out = s.out_pixels() * s.channels;
+  const auto first_line = [&](int64_t part) { return lines * part / parts; };
+  ranges_in_slots(ctx.threads(), threads, s.batch * parts, [&](int64_t begin, int64_t end, int64_t slot) {
+    char* const own = scratch + static_cast<size_t>(slot) * slot_bytes;
+    const T* const y_end = y + end / parts * out + first_line(end % parts) * s.dims[2].out * s.channels;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t image = i / parts, part = i % parts;
+      body(PlaneRun<T>{x + image * in, x + s.batch * in, y + image * out, y_end, reinterpret_cast<const T**>(own),
+                       reinterpret_cast<T*>(own + taps_bytes), first_line(part), first_line(part + 1)});
+    }
+  });
+  return Ok();
+}
+
+/// True if windows become lines of the output by PlanePools: neighbours are windows of planes, or of few channels.
+bool pools_lines(const PoolShape& s, int64_t bytes) {
+  constexpr int64_t kMostMerged = 7;  // wider dense windows of maxima take fewer steps by merge_windows()
+  if (s.channels * bytes > 64) return false;
+  return !is_dense(s) || s.dims[2].kernel <= kMostMerged;
+}
+
 class PoolF32 final : public Kernel {
  public:
   PoolF32(const PoolShape& s, const KernelSpec& spec)
-      : s_(is_dense(s) ? s.of_planes() : s),
+      : s_(s.of_planes()),
         ops_(vector_ops(spec.isa)),
+        pools_(plane_pools(spec.isa)),
         threads_(std::max(spec.threads, 1)),
         taps_bytes_(rounded(s.taps() * 8)),
         plane_(plane_elements(s_)),
-        slot_bytes_(taps_bytes_ + rounded(std::max(plane_, merged_elements(s_)) * 4 + 128)) {}
+        by_lines_(plane_ == 0 && pools_lines(s_, sizeof(float))),
+        slot_bytes_(taps_bytes_ + rounded(std::max({plane_, merged_elements(s_),
+                                                    by_lines_ ? plane_line_elements(s_) * plane_lines(s_, 4) : 0}) *
+                                              4 +
+                                          128)) {
+    if (!by_lines_) return;
+    parts_ = parts(s_, threads_, sizeof(float));
+    if (!s_.maximum) make_scales();
+  }
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes_; }
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
@@ -93,23 +149,57 @@ class PoolF32 final : public Kernel {
         merged_plane(x + unit * s_.in_pixels(), y + unit * s_.out_pixels(),
                      reinterpret_cast<float*>(scratch + taps_bytes_));
       });
-    if (s_.channels_last)
-      return in_slots(ctx, threads_, s_.batch * lines, slot_bytes_, [&](int64_t unit, char* scratch) {
-        const float* image = x + unit / lines * s_.in_pixels() * s_.channels;
-        float* to = y + unit / lines * s_.out_pixels() * s_.channels;
-        auto** taps = reinterpret_cast<const float**>(scratch);
-        if (is_dense(s_))
-          dense_line(image, unit % lines, to, taps, reinterpret_cast<float*>(scratch + taps_bytes_));
-        else
-          line(image, unit % lines, to, taps);
-      });
-    return in_slots(ctx, threads_, s_.batch * s_.channels, slot_bytes_, [&](int64_t unit, char* scratch) {
-      plane(x + unit * s_.in_pixels(), y + unit * s_.out_pixels(), reinterpret_cast<const float**>(scratch),
-            reinterpret_cast<float*>(scratch + taps_bytes_));
+    if (by_lines_)
+      return each_part(ctx, s_, threads_, parts_, slot_bytes_, taps_bytes_, x, y,
+                       [&](const PlaneRun<float>& run) { some_lines(run); });
+    return in_slots(ctx, threads_, s_.batch * lines, slot_bytes_, [&](int64_t unit, char* scratch) {
+      const float* image = x + unit / lines * s_.in_pixels() * s_.channels;
+      float* to = y + unit / lines * s_.out_pixels() * s_.channels;
+      auto** taps = reinterpret_cast<const float**>(scratch);
+      if (is_dense(s_))
+        dense_line(image, unit % lines, to, taps, reinterpret_cast<float*>(scratch + taps_bytes_));
+      else
+        line(image, unit % lines, to, taps);
     });
   }
 
  private:
+  /// Of means, by PlanePools.
+  void make_scales() {
+    std::map<std::pair<int64_t, int64_t>, int64_t> known;  // of lines that add up and count as many
+    const int64_t lines = s_.dims[0].out * s_.dims[1].out, n = s_.dims[2].out;
+    std::vector<int64_t> at;
+    for (int64_t index = 0; index < lines; ++index) {
+      int64_t out[3] = {index / s_.dims[1].out, index % s_.dims[1].out, 0}, taken = 1, counted = 1;
+      for (int d = 0; d < 2; ++d) {
+        int64_t first, last;
+        PoolShape::range(s_.dims[d], out[d], first, last);
+        taken *= last - first;
+        counted *= PoolShape::counted(s_.dims[d], out[d]);
+      }
+      const auto [found, added] = known.try_emplace({taken, counted}, static_cast<int64_t>(scales_.size()));
+      at.push_back(found->second);
+      if (!added) continue;
+      for (; out[2] < n; ++out[2]) {
+        int64_t first, last;
+        PoolShape::range(s_.dims[2], out[2], first, last);
+        scales_.push_back(static_cast<float>(1.0 / static_cast<double>(s_.divisor_at(out, taken * (last - first)))));
+      }
+    }
+    scales_.resize(scales_.size() + 16);  // which vectors may read
+    for (const int64_t i : at) scales_of_lines_.push_back(scales_.data() + i);
+  }
+  void some_lines(const PlaneRun<float>& run) const {
+    if (!s_.maximum) return pools_.mean_f32(s_, {scales_of_lines_.data(), s_.lo, s_.hi}, run);
+    const int64_t row = s_.dims[2].in * s_.channels, n = s_.dims[2].out * s_.channels;
+    const auto [begin, end] = lines_under(s_, run.first, run.last);
+    if (pools_.has_nan(run.x + begin * row, (end - begin) * row)) {
+      for (int64_t i = run.first; i < run.last; ++i) line(run.x, i, run.y, run.taps);
+      return;
+    }
+    pools_.max_f32(s_, run);
+    if (s_.bounded()) ops_.scale_clamp(run.y + run.first * n, (run.last - run.first) * n, 1, s_.lo, s_.hi);
+  }
   void dense_line(const float* image, int64_t index, float* y, const float** taps, float* merged) const {
     const int64_t n = s_.dims[2].out * s_.channels;
     y += index * n;
@@ -150,57 +240,18 @@ class PoolF32 final : public Kernel {
       ops_.scale_clamp(to, s_.channels, scale, s_.lo, s_.hi);
     });
   }
-  /// Lines under the window become one line first, then columns.
-  void plane(const float* image, float* y, const float** taps, float* merged) const {
-    const WindowDim& dx = s_.dims[2];
-    const auto [inner0, inner1] = PoolShape::inside(dx);
-    for (int64_t index = 0; index < s_.dims[0].out * s_.dims[1].out; ++index) {
-      int64_t out[3] = {index / s_.dims[1].out, index % s_.dims[1].out, 0};
-      const int64_t count = window_lines(s_, image, s_.dims[2].in, out, taps);
-      (s_.maximum ? ops_.max_taps : ops_.sum_taps)(taps, count, dx.in, merged);
-      float* to = y + index * dx.out;
-      const auto edge = [&](int64_t begin, int64_t end) {
-        for (out[2] = begin; out[2] < end; ++out[2]) {
-          int64_t x0, x1;
-          PoolShape::range(dx, out[2], x0, x1);
-          to[out[2]] = column(merged + out[2] * dx.stride - dx.pad_begin + x0 * dx.dilation, x1 - x0,
-                              s_.maximum ? 1 : s_.divisor_at(out, count * (x1 - x0)));
-        }
-      };
-      edge(0, inner0);
-      out[2] = inner0;
-      if (inner0 < inner1) {
-        const float* from = merged + inner0 * dx.stride - dx.pad_begin;
-        (s_.maximum ? ops_.max_strided : ops_.sum_strided)(from, dx.stride, dx.dilation, dx.kernel, inner1 - inner0,
-                                                           to + inner0);
-        const auto divisor = static_cast<double>(s_.maximum ? 1 : s_.divisor_at(out, count * dx.kernel));
-        ops_.scale_clamp(to + inner0, inner1 - inner0, static_cast<float>(1.0 / divisor), s_.lo, s_.hi);
-      }
-      edge(inner1, dx.out);
-    }
-  }
-  float column(const float* from, int64_t n, int64_t divisor) const {
-    const int64_t step = s_.dims[2].dilation;
-    float v = from[0];
-    if (s_.maximum) {
-      for (int64_t k = 1; k < n; ++k) {
-        const float e = from[k * step];
-        v = e > v || e != e ? e : v;
-      }
-    } else {
-      for (int64_t k = 1; k < n; ++k) v += from[k * step];
-      v = static_cast<float>(v / static_cast<double>(divisor));
-    }
-    v = v < s_.lo ? s_.lo : v;
-    return v > s_.hi ? s_.hi : v;
-  }
 
   PoolShape s_;
   const VectorOps& ops_;
+  const PlanePools& pools_;
   int64_t threads_;
   size_t taps_bytes_;
   int64_t plane_;
+  bool by_lines_;  ///< by PlanePools
   size_t slot_bytes_;
+  int64_t parts_ = 1;          ///< of an image, that threads share
+  std::vector<float> scales_;  ///< of means, by PlanePools
+  std::vector<const float*> scales_of_lines_;
 };
 
 /// Maxima of quantized bytes, and integer means (rounded half away from zero), of channels-last images.
@@ -210,19 +261,27 @@ class PoolI8 final : public Kernel {
       : s_(s),
         ops_(vector_ops(spec.isa)),
         means_(integer_means(spec.isa)),
+        pools_(plane_pools(spec.isa)),
         threads_(std::max(spec.threads, 1)),
         lo_(lo),
         hi_(hi),
         signed_(spec.inputs[0].dtype == DType::kI8),
         taps_bytes_(rounded(s.taps() * 8)),
+        by_lines_(s.maximum && pools_lines(s, 1)),
         merges_(is_dense(s) ||
                 (s.maximum && s.dims[0].kernel * s.dims[1].kernel > 1 && s.dims[2].stride <= s.dims[2].kernel)),
-        slot_bytes_(taps_bytes_ + rounded(merges_ ? merged_elements(s) : s.channels * 4)) {}
+        parts_(by_lines_ ? parts(s, threads_, 1) : s.dims[0].out * s.dims[1].out),
+        slot_bytes_(taps_bytes_ + rounded(by_lines_ ? plane_line_elements(s) * plane_lines(s, 1)
+                                          : merges_ ? merged_elements(s)
+                                                    : s.channels * 4)) {}
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes_; }
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<uint8_t>();
     auto* y = ctx.output(0).data<uint8_t>();
     const int64_t lines = s_.dims[0].out * s_.dims[1].out;
+    if (by_lines_)
+      return each_part(ctx, s_, threads_, parts_, slot_bytes_, taps_bytes_, ctx.input(0).data<int8_t>(),
+                       ctx.output(0).data<int8_t>(), [&](const PlaneRun<int8_t>& run) { some_lines(run); });
     return in_slots(ctx, threads_, s_.batch * lines, slot_bytes_, [&](int64_t unit, char* scratch) {
       const uint8_t* image = x + unit / lines * s_.in_pixels() * s_.channels;
       uint8_t* to = y + unit / lines * s_.out_pixels() * s_.channels;
@@ -239,6 +298,11 @@ class PoolI8 final : public Kernel {
   void clamp(uint8_t* y, int64_t n) const {
     for (int64_t i = 0; i < n; ++i)
       y[i] = static_cast<uint8_t>(std::clamp<int>(signed_ ? static_cast<int8_t>(y[i]) : y[i], lo_, hi_));
+  }
+  void some_lines(const PlaneRun<int8_t>& run) const {
+    pools_.max_i8(s_, signed_, run);
+    const int64_t n = s_.dims[2].out * s_.channels;
+    if (narrow()) clamp(reinterpret_cast<uint8_t*>(run.y) + run.first * n, (run.last - run.first) * n);
   }
   void merged(const uint8_t* image, int64_t index, uint8_t* y, const uint8_t** taps, uint8_t* line) const {
     const int64_t n = s_.dims[2].out * s_.channels;
@@ -271,11 +335,14 @@ class PoolI8 final : public Kernel {
   PoolShape s_;
   const VectorOps& ops_;
   IntegerMeans means_;
+  const PlanePools& pools_;
   int64_t threads_;
   int lo_, hi_;
   bool signed_;
   size_t taps_bytes_;
-  bool merges_;  ///< by merged_line()
+  bool by_lines_;  ///< by PlanePools
+  bool merges_;    ///< by merged_line()
+  int64_t parts_;  ///< of an image, that threads share
   size_t slot_bytes_;
 };
 

@@ -33,6 +33,23 @@ SMELT_BENCH_CASES(pool) {
       if (kind == PoolKind::kAverage)
         add("qint8_to_other", bytes, ValueType::tensor(DType::kI8, {}, per_tensor(0.03f, 4)));
     }
+  for (const PoolKind kind : {PoolKind::kMax, PoolKind::kAverage}) {
+    PoolAttrs a;
+    a.kind = kind;
+    a.kernel = {3, 3};
+    a.pads = {1, 1, 1, 1};
+    cases.add({Cat(to_string(kind), "_pool_3x3_s1/nchw/float32"),
+               Op::kPool,
+               make_attrs<PoolAttrs>(a),
+               {f32({1, 192, 28, 28})}});
+    a.kernel = a.strides = {3, 3};
+    a.pads = {};
+    a.layout = Layout::kChannelsLast;
+    cases.add({Cat(to_string(kind), "_pool_few_channels/nhwc/float32"),
+               Op::kPool,
+               make_attrs<PoolAttrs>(a),
+               {f32({1, 128, 3, 8})}});
+  }
   for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     PoolAttrs a;
     a.kernel = a.strides = {2, 2};

@@ -119,7 +119,7 @@ void each_pixel(const PoolShape& s, int64_t line, F&& body) {
 
 /// Pointers to the lines of an image, of `line` elements each, that lie under a window.
 template <class T>
-int64_t window_lines(const PoolShape& s, const T* image, int64_t line, const int64_t out[3], const T** taps) {
+int64_t window_lines(const PoolShape& s, const T* image, int64_t line, const int64_t out[2], const T** taps) {
   int64_t first[2], last[2], count = 0;
   for (int i = 0; i < 2; ++i) PoolShape::range(s.dims[i], out[i], first[i], last[i]);
   for (int64_t z = first[0]; z < last[0]; ++z)

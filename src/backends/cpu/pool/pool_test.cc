@@ -34,6 +34,21 @@ const PoolRow kPools[] = {
     {{1, 12, 30, 3}, {4, 7}, {2, 1}, {1, 3, 1, 4}, false, false, {1, 3}, ActKind::kRelu},
     {{1, 6, 40, 16}, {1, 2}, {1, 1}, {0, 0, 0, 1}},
     {{1, 5, 8, 9}, {1, 9}, {1, 1}, {0, 3, 0, 4}},
+    // Windows of planes, and of few channels.
+    {{1, 80, 70, 2}, {3, 3}, {1, 1}, {1, 1, 1, 1}},
+    {{2, 61, 150, 3}, {2, 2}, {2, 2}, {0, 0, 1, 0}, false, false, {}, ActKind::kRelu},
+    {{2, 40, 33, 1}, {3, 5}, {2, 2}, {1, 2, 1, 2}, false, true, {}, ActKind::kRelu6},
+    {{1, 30, 41, 4}, {3, 4}, {2, 2}, {1, 3, 0, 3}, false, false, {2, 3}},
+    {{1, 42, 3, 8}, {3, 3}, {3, 3}, {0, 0, 0, 0}},
+    {{1, 9, 31, 16}, {2, 3}, {1, 3}, {1, 1, 0, 1}},
+    {{1, 7, 1, 3}, {7, 1}, {1, 1}, {0, 0, 0, 0}},
+};
+
+/// N, D, H, W, C.
+const PoolRow kVolumes[] = {
+    {{2, 5, 9, 11, 3}, {3, 3, 3}, {1, 2, 2}, {1, 1, 1, 1, 1, 1}},
+    {{1, 4, 8, 8, 20}, {2, 2, 2}, {2, 2, 2}, {0, 0, 0, 0, 0, 0}},
+    {{1, 6, 7, 10, 2}, {2, 3, 3}, {1, 1, 1}, {0, 1, 1, 1, 1, 1}, false, true, {2, 1, 1}},
 };
 
 OpCase pool_case(const PoolRow& r, PoolKind kind, Layout layout) {
@@ -51,7 +66,11 @@ OpCase pool_case(const PoolRow& r, PoolKind kind, Layout layout) {
   c.op = Op::kPool;
   c.attrs = attrs;
   const Shape& s = r.image;
-  const Shape image = layout == Layout::kChannelsLast ? s : Shape{s[0], s[3], s[1], s[2]};
+  Shape image = s;
+  if (layout == Layout::kChannelsFirst) {
+    image[1] = s[s.rank() - 1];
+    for (int i = 2; i < s.rank(); ++i) image[i] = s[i - 1];
+  }
   c.label = Cat(to_string(kind), image.str(), to_string(layout));
   c.inputs = {f32(image)};
   c.threaded = s[0] == 2;
@@ -65,8 +84,15 @@ TEST(CpuPool, F32) {
         check_on_cpu(pool_case(r, kind, layout), "pool_f32");
 }
 
+TEST(CpuPool, Volumes) {
+  for (const PoolRow& r : kVolumes)
+    for (PoolKind kind : {PoolKind::kMax, PoolKind::kAverage})
+      for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast})
+        check_on_cpu(pool_case(r, kind, layout), "pool_f32");
+}
+
 TEST(CpuPool, MaximaWithNotANumber) {
-  for (const PoolRow* const row : {&kPools[0], &kPools[6], std::end(kPools) - 4})
+  for (const PoolRow* const row : {&kPools[0], &kPools[6], &kPools[11], &kPools[15], &kPools[16]})
     for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
       OpCase c = pool_case(*row, PoolKind::kMax, layout);
       auto* x = c.inputs[0].data<float>();
