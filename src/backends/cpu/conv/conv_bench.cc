@@ -31,7 +31,7 @@ const ConvSize kDense{"dense", 28, 128, 128, 3, 1, 1}, kDepthwise{"depthwise", 2
     kTwoFilters{"depthwise_two_filters", 28, 64, 128, 3, 1, 64}, kGroups{"regnet_28", 28, 104, 104, 3, 1, 13},
     kGroupsOfFour{"resnext_56", 56, 128, 128, 3, 1, 32}, kGroupsOf16{"regnet_14", 14, 160, 160, 3, 1, 10},
     kFewFilters{"image_of_features", 96, 64, 3, 3, 1, 1}, kManyChannels{"vgg_56", 56, 128, 256, 3, 1, 1},
-    kManyPixels{"convmixer_32", 32, 768, 768, 1, 1, 1};
+    kManyPixels{"convmixer_32", 32, 768, 768, 1, 1, 1}, kOneChannel{"lenet_first", 28, 1, 6, 5, 1, 1};
 
 std::shared_ptr<ConvAttrs> attrs_of(const ConvSize& s, Layout layout) {
   auto a = std::make_shared<ConvAttrs>();
@@ -91,6 +91,15 @@ OpCase dynamic_case(const ConvSize& s) {
   auto a = attrs_of(s, Layout::kChannelsLast);
   a->dynamic_quant = true;
   return {Cat(s.name, "/nhwc/dynamic"), Op::kConv, a, {f32(image_of(s, a->layout)), weights_of(s, a->filter)}, {1}};
+}
+
+OpCase dilated_case(const ConvSize& s) {
+  OpCase c = float_case(s, Layout::kChannelsLast, DType::kF32);
+  auto a = std::make_shared<ConvAttrs>(static_cast<const ConvAttrs&>(*c.attrs));
+  a->dilations = {2, 2};
+  c.attrs = a;
+  c.label += "/dilated";
+  return c;
 }
 
 OpCase dynamic_filter_case(const ConvSize& s) {
@@ -207,7 +216,9 @@ SMELT_BENCH_CASES(conv) {
     cases.add(float_case(s, Layout::kChannelsLast, DType::kF32), s.operations());
   for (const ConvSize& s : {kGroups, kGroupsOfFour, kGroupsOf16})
     cases.add(integer_case(s, Layout::kChannelsLast, DType::kI8), s.operations());
-  cases.add(integer_case(kFewFilters, Layout::kChannelsLast, DType::kI8), kFewFilters.operations());
+  for (const ConvSize& s : {kFewFilters, kOneChannel})
+    cases.add(integer_case(s, Layout::kChannelsLast, DType::kI8), s.operations());
+  cases.add(dilated_case(kDepthwise), kDepthwise.operations());
   cases.add(integer_case(kManyChannels, Layout::kChannelsLast, DType::kI8), kManyChannels.operations());
   for (const bool depthwise : {false, true})
     cases.add(volume_case(depthwise), 2.0 * 8 * 56 * 56 * 64 * (depthwise ? 1 : 64) * 27);

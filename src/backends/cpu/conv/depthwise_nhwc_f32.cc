@@ -33,13 +33,21 @@ HWY_INLINE int64_t taps_before(int64_t distance, int64_t dilation) {
 /// True where registers hold what two rows need. Short vectors of x86 have too few of them.
 constexpr bool kMakesTwoRows = HWY_ARCH_X86 == 0 || HWY_MAX_BYTES >= 32;
 
-/// Output rows from oy on that are made at once: two where pixels_of_two_rows() makes them, else one.
+/// From one output row to the next whose window shares lines with its window.
+int64_t row_step(const ConvShape& g) { return g.stride[1] == 1 ? g.dilation[1] : 1; }
+
+/// Of pixels of an output row, as row_step(): what EachPixel has as its step.
+int64_t pixel_step(const ConvShape& g) { return g.stride[2] == 1 ? g.dilation[2] : 1; }
+
+/// Output rows from oy on, row_step() apart, that are made at once: two where pixels_of_two_rows() makes them, else
+/// one.
 int64_t rows_at_once(const ConvShape& g, int64_t oy, int64_t last) {
-  const int64_t k = g.kernel[1], s = g.stride[1], y0 = oy * s - g.pad[1];
+  const int64_t k = g.kernel[1], s = g.stride[1], dy = g.dilation[1], y0 = oy * s - g.pad[1];
   const bool square = k == g.kernel[2] && s == g.stride[2] && (k == 3 ? s <= 2 : k == 5 && s == 1);
-  if (!kMakesTwoRows || !square || g.dilation[1] != 1 || g.dilation[2] != 1 || g.out[2] < kPairPixels || oy + 2 > last)
-    return 1;
-  return y0 >= 0 && y0 + s + k <= g.in[1] ? 2 : 1;
+  const bool dilated = s > 1 && (dy > 1 || g.dilation[2] > 1);
+  const bool narrow = g.out[2] < kPairPixels * pixel_step(g);
+  if (!kMakesTwoRows || !square || dilated || narrow || oy + row_step(g) >= last) return 1;
+  return y0 >= 0 && y0 + row_step(g) * s + (k - 1) * dy < g.in[1] ? 2 : 1;
 }
 
 /// Where the window of an output row begins in rows of the image: its first line as if all followed each other.
@@ -149,13 +157,18 @@ void channels(Part part, const ConvShape& g, const ImageRows& x, const Depthwise
 template <int PX, int K, int STRIDE, class T>
 void channels_of_two_rows(const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t oy, int64_t c0,
                           int64_t c1, T* y_row) {
-  const int64_t pixel = g.all_in(), line = g.in[2] * pixel, y_line = g.out[2] * pixel;
+  const int64_t all = g.all_in(), step = STRIDE == 1 ? g.dilation[2] : 1, pixel = all * step;
+  const int64_t line = g.in[2] * all * g.dilation[1], y_line = g.out[2] * all * row_step(g);
   Window window(g, x, oy);
-  for (int64_t i = 0; i < g.out[2]; i += PX) {
-    const int64_t ox = std::min(i, g.out[2] - PX);  // the last ones may be made twice
-    const float* const from = window.at(g, ox);
-    for (int64_t c = c0; c < c1; c += static_cast<int64_t>(hn::Lanes(D())))
-      pixels_of_two_rows<PX, K, STRIDE>(Whole{}, from, line, pixel, f, c, window.inside, y_row + ox * pixel, y_line);
+  for (int64_t first = 0; first < step; ++first) {
+    const EachPixel each{first, step, (g.out[2] - first + step - 1) / step};
+    for (int64_t n = 0; n < each.count; n += PX) {
+      const int64_t i = std::min(n, each.count - PX);  // the last ones may be made twice
+      const float* const from = each.at(g, window, i);
+      T* const to = y_row + (first + i * step) * all;
+      for (int64_t c = c0; c < c1; c += static_cast<int64_t>(hn::Lanes(D())))
+        pixels_of_two_rows<PX, K, STRIDE>(Whole{}, from, line, pixel, f, c, window.inside, to, y_line);
+    }
   }
 }
 
@@ -165,8 +178,9 @@ auto pair_rows(const ConvShape& g) {
   using Rows = decltype(&channels_of_two_rows<kPairPixels, 3, 1, T>);
   if constexpr (kManyRegisters) {
     const bool steps = g.kernel[2] == 3 && g.stride[2] == 1;
-    if (steps && g.out[2] % 7 == 0) return Rows{channels_of_two_rows<7, 3, 1, T>};
-    if (steps && g.out[2] % 5 == 0) return Rows{channels_of_two_rows<5, 3, 1, T>};
+    const int64_t pixels = g.out[2] / pixel_step(g);  // that are neighbours, or one more
+    if (steps && pixels > 0 && pixels % 7 == 0) return Rows{channels_of_two_rows<7, 3, 1, T>};
+    if (steps && pixels > 0 && pixels % 5 == 0) return Rows{channels_of_two_rows<5, 3, 1, T>};
   }
   if constexpr (kMakesTwoRows) {
     if constexpr (std::is_same_v<T, float>)
@@ -191,26 +205,29 @@ void rows_of_pixels(const ConvShape& g, const ImageRows& x, const DepthwiseFilte
   constexpr int64_t kMostBlock = 128, kFilterFloats = 4096;
   const int64_t block = std::clamp(kFilterFloats / g.taps() / lanes * lanes, lanes, std::max(lanes, kMostBlock));
   const auto pair = pair_rows<T>(g);
-  for (int64_t oy = first, rows = 0; oy < last; oy += rows, y += rows * g.out[2] * n) {
-    if constexpr (kMayHaveFewChannels)
-      if (n < lanes) {
-        rows = 1;
-        if constexpr (kMaskedLoads)
-          channels(PartVector<D>{d, hn::FirstN(d, static_cast<size_t>(n))}, g, x, f, oy, 0, n, y);
+  const int64_t step = row_step(g);
+  for (int64_t r = first; r < std::min(first + step, last); ++r)
+    for (int64_t oy = r, rows = 0; oy < last; oy += rows * step) {
+      T* const to = y + (oy - first) * g.out[2] * n;
+      if constexpr (kMayHaveFewChannels)
+        if (n < lanes) {
+          rows = 1;
+          if constexpr (kMaskedLoads)
+            channels(PartVector<D>{d, hn::FirstN(d, static_cast<size_t>(n))}, g, x, f, oy, 0, n, to);
+          else
+            channels(WholeVector<hn::CappedTag<float, 1>>{}, g, x, f, oy, 0, n, to);
+          continue;
+        }
+      rows = rows_at_once(g, oy, last);
+      const auto make = [&](int64_t c0, int64_t c1) HWY_ATTR {
+        if (rows == 2)
+          pair(g, x, f, oy, c0, c1, to);
         else
-          channels(WholeVector<hn::CappedTag<float, 1>>{}, g, x, f, oy, 0, n, y);
-        continue;
-      }
-    rows = rows_at_once(g, oy, last);
-    const auto make = [&](int64_t c0, int64_t c1) HWY_ATTR {
-      if (rows == 2)
-        pair(g, x, f, oy, c0, c1, y);
-      else
-        channels(Whole{}, g, x, f, oy, c0, c1, y);
-    };
-    for (int64_t c = 0; c < full; c += block) make(c, std::min(c + block, full));
-    if (full < n) make(n - lanes, n);  // some channels are made twice
-  }
+          channels(Whole{}, g, x, f, oy, c0, c1, to);
+      };
+      for (int64_t c = 0; c < full; c += block) make(c, std::min(c + block, full));
+      if (full < n) make(n - lanes, n);  // some channels are made twice
+    }
 }
 void depthwise_rows(const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t first, int64_t last,
                     float* y) {
@@ -302,7 +319,8 @@ class DepthwiseNhwcF32 final : public Kernel, public RowStage {
     const Bounds bounds = activation_bounds(act_);
     const float* base = packed_->data<float>();
     const DepthwiseFilter filter{base, base + stride_, stride_, bounds.lo, bounds.hi};
-    const int64_t few = clamps(act_) && !epilogue ? last - first : 2;  // rows that are near when they are finished
+    const int64_t few =
+        clamps(act_) && !epilogue ? last - first : 2 * g_.dilation[1];  // rows that are near when they are finished
     for (int64_t row = first, n = 0; row < last; row += n, y += n * g_.out[2] * g_.all_out()) {
       n = std::min(few, last - row);
       rows_(g_, x, filter, row, row + n, y);
