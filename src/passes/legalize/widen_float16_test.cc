@@ -95,6 +95,25 @@ TEST(WidenFloat16, CastsStandWhereTheGraphBeginsAndEnds) {
   EXPECT_EQ(g.value(g.nodes[1].inputs[1]).type.dtype, DType::kF32);
 }
 
+TEST(WidenFloat16, EinsteinSumsAreFloat32) {
+  Module module;
+  module.graphs.resize(1);
+  module.methods.push_back({"main", 0});
+  Builder b(module, 0);
+  EinsumAttrs a;
+  a.equation = "nctv,vw->nctw";
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF16, Shape{2, 3, 4, 5}));
+  const ValueId w = b.constant("w", Tensor(DType::kF16, Shape{5, 6}));
+  const ValueId wide = b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kTanh), {x}).value();
+  b.graph().outputs = {b.op(Op::kEinsum, make_attrs<EinsumAttrs>(a), {wide, w}).value()};
+  Graph& g = module.graphs[0];
+  widen_float16(g);
+  ASSERT_TRUE(verify(module).ok()) << verify(module).error().message();
+  std::vector<Op> ops;
+  for (const Node& n : g.nodes) ops.push_back(n.op);
+  EXPECT_EQ(ops, (std::vector<Op>{Op::kCast, Op::kUnary, Op::kEinsum, Op::kCast}));
+}
+
 TEST(WidenFloat16, FloatGraphsStayAsTheyAre) {
   auto module = chain_of_products(DType::kF32, 2);
   const size_t nodes = module->graphs[0].nodes.size(), values = module->graphs[0].values.size();
