@@ -62,6 +62,7 @@ class ConvI8 final : public Kernel {
       block_ = std::min(block_, (share + gemm_.mr - 1) / gemm_.mr * gemm_.mr);
     }
     direct_ = g.pointwise() && gemm_.bytes && !flipped_;
+    by_columns_ = gemm_.bytes && g.channels_last && has_short_lines(g);
     patches_ = padded_bytes(direct_ ? lda_ : block_ * lda_ + kPatchSlack);
     workspace_ = workspace_stride(
         patches_ + (g.pointwise() || gemm_.bytes ? 0 : padded_bytes(block_ * lda_ / 2 + kPatchSlack)), threads_);
@@ -129,6 +130,15 @@ class ConvI8 final : public Kernel {
   /// Output pixels [first, last).
   void block(const uint8_t* x, uint8_t* y, int64_t first, int64_t last, uint8_t* scratch) const {
     const int64_t rows = last - first;
+    if (by_columns_ && rows == g_.out_pixels()) {
+      const int64_t step = g_.stride[1] * g_.kernel[2] * g_.c_in;
+      for (int64_t ox = 0; ox < g_.out[2]; ++ox) {
+        im2col_column<uint8_t>(g_, x, ox, static_cast<uint8_t>(q_.x_zero), scratch);
+        if (flipped_) gemm_.flip(scratch, (g_.out[1] - 1) * step + g_.k(), scratch);
+        multiply(scratch, step, ox, g_.out[1], 0, y, g_.out[2]);
+      }
+      return;
+    }
     for (int64_t group = 0; group < g_.groups; ++group) {
       const uint8_t* from = x + group * g_.c_in;
       if (direct_) {
@@ -153,14 +163,16 @@ class ConvI8 final : public Kernel {
       multiply(scratch, lda_, first, rows, group, y);
     }
   }
-  /// Output pixels [first, first + rows) of a group from rows of patches.
-  void multiply(const uint8_t* a, int64_t lda, int64_t first, int64_t rows, int64_t group, uint8_t* y) const {
+  /// So many output pixels of a group from rows of patches, from `first` on, `step` apart.
+  void multiply(const uint8_t* a, int64_t lda, int64_t first, int64_t rows, int64_t group, uint8_t* y,
+                int64_t step = 1) const {
     const void* packed = packed_->data<char>() + group * gemm_.packed_bytes(g_.k(), g_.c_out);
     uint8_t* to = y + first * g_.all_out() + group * g_.c_out;
+    const int64_t pixel = step * g_.all_out();
     gemm_.run_inlined(rows, g_.c_out, g_.k(), a, lda, q_.x_signed && !flipped_, packed, 0, gemm_.panels(g_.c_out),
                       [&](const int32_t* acc, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
                         rescale_(requantize_params_, acc, gemm_.nr(), n_rows, n, group * g_.c_out + column,
-                                 to + row * g_.all_out() + column, g_.all_out());
+                                 to + row * pixel + column, pixel);
                       });
   }
 
@@ -173,6 +185,7 @@ class ConvI8 final : public Kernel {
   bool flipped_;  ///< rows of patches have their sign bits flipped
   int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, workspace_ = 0, windows_ = 0, turned_in_ = 0, turned_out_ = 0;
   bool direct_ = false;
+  bool by_columns_ = false;  ///< whole images
   Packed packed_;
 };
 

@@ -25,6 +25,8 @@ const QConvRow kRows[] = {
     // Windows at the sides of narrow images.
     {2, 1, 40, 3, 8, 4, 3, 1, 1, 1, 1},
     {1, 5, 30, 4, 9, 3, 3, 2, 1, 2, 1, ActKind::kRelu},
+    {1, 1, 50, 2, 20, 4, 3, 2, 1, 2, 1, ActKind::kRelu},
+    {1, 3, 20, 3, 9, 3, 3, 1, 1, 3, 1},
     {1, 301, 3, 3, 20, 1, 1, 1, 1, 0, 1},
     // Threads share the pixels of a line.
     {2, 24, 1, 61, 40, 1, 3, 1, 2, 0, 1},

@@ -143,6 +143,7 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
       if (parts_ > 1) segments_ = cut_lines(segments_, g, parts_, part_);
       lines_ = {.use = true, .lines = g.out[1] * parts_};
     }
+    by_columns_ = !lines_.use && has_short_lines(g);
     tile_ = gemm.mr;
     if (const int64_t tiles = ceil_div(g.out_pixels(), tile_); threads_ > 1 && tiles < 8 * threads_)
       tile_ = ceil_div(g.out_pixels(), round_up(tiles, threads_));  // as many for each thread, of one size
@@ -344,6 +345,16 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
       activate(to, last - first, panels);
       return;
     }
+    if (by_columns_ && last - first == g_.out_pixels()) {
+      const int64_t lda = g_.stride[1] * g_.kernel[2] * g_.c_in;
+      for (int64_t ox = 0; ox < g_.out[2]; ++ox) {
+        im2col_column<float>(g_, from, ox, 0.0f, scratch);
+        gemm_.run(g_.out[1], g_.c_out, g_.k(), scratch, lda, packed_->data<float>(), panels.first, panels.last,
+                  to + ox * g_.c_out, g_.out[2] * g_.c_out, nullptr, bounds.lo, bounds.hi, run.epilogue);
+      }
+      activate(to, last - first, panels);
+      return;
+    }
     for (int64_t group = 0; group < g_.groups; ++group) {
       const float* rows = pixels + group * g_.c_in;
       const bool patches = copies_rows_ || !g_.pointwise();
@@ -413,6 +424,7 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
   int64_t threads_, block_ = 1;    ///< tiles that are worked on at once
   int64_t tile_ = 1;               ///< pixels of a tile
   int64_t lda_ = 1;                ///< floats from one row of patches to the next
+  bool by_columns_ = false;        ///< whole images
   bool copies_rows_ = false;       ///< pixels of a pointwise convolution are copied before they are multiplied
   int64_t parts_ = 1, part_ = 1;   ///< of an output line by segments; the pixels of all but the last
   int64_t plane_ = 1, units_ = 1;  ///< lines, their parts or tiles of a plane, or of an image; of all

@@ -188,6 +188,36 @@ void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T 
 template void im2col_rows<float>(const ConvShape&, const float*, int64_t, int64_t, float, float*, int64_t);
 template void im2col_rows<uint8_t>(const ConvShape&, const uint8_t*, int64_t, int64_t, uint8_t, uint8_t*, int64_t);
 
+bool has_short_lines(const ConvShape& g) {
+  constexpr int64_t kFewPixels = 4, kManyLines = 16, kShortLine = 16;  // elements
+  return g.planar() && g.groups == 1 && g.dilation[1] == 1 && g.dilation[2] == 1 && g.stride[1] <= g.kernel[1] &&
+         g.out[2] < kFewPixels && g.out[1] >= kManyLines && g.kernel[2] * g.c_in <= kShortLine;
+}
+
+template <class T>
+void im2col_column(const ConvShape& g, const T* x, int64_t ox, T fill, T* rows) {
+  const int64_t c = g.c_in, line = g.kernel[2] * c, x0 = ox * g.stride[2] - g.pad[2], step = g.in[2] * c;
+  const int64_t begin = std::clamp<int64_t>(-x0, 0, g.kernel[2]), end = std::clamp(g.in[2] - x0, begin, g.kernel[2]);
+  const int64_t lines = (g.out[1] - 1) * g.stride[1] + g.kernel[1], front = begin * c, copied = (end - begin) * c;
+  const int64_t first = std::clamp<int64_t>(g.pad[1], 0, lines), last = std::clamp(g.in[1] + g.pad[1], first, lines);
+  const T* const x_end = x + g.in_pixels() * c;
+  const T* from = x + (first - g.pad[1]) * step + (x0 + begin) * c;
+  rows = fill_short_run(rows, first * line, fill);
+  for (int64_t i = first; i < last; ++i, from += step) {
+    if (front > 0) fill_short_run(rows, front, fill);
+    if (from + kPatchSlack <= x_end)
+      copy_short_run(rows + front, from, copied);
+    else
+      copy_run(rows + front, from, copied);
+    if (front + copied < line) fill_short_run(rows + front + copied, line - front - copied, fill);
+    rows += line;
+  }
+  fill_short_run(rows, (lines - last) * line, fill);
+}
+
+template void im2col_column<float>(const ConvShape&, const float*, int64_t, float, float*);
+template void im2col_column<uint8_t>(const ConvShape&, const uint8_t*, int64_t, uint8_t, uint8_t*);
+
 namespace {
 
 /// im2col_panel() of windows that lie inside the image, pixel by pixel.

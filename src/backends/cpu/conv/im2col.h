@@ -13,6 +13,14 @@ inline constexpr int64_t kPatchSlack = 16;
 template <class T>
 void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T fill, T* rows, int64_t row_stride);
 
+/// True if im2col_column() copies less than im2col_rows() does: many output lines of few pixels each.
+bool has_short_lines(const ConvShape& g);
+/// Copies the patches of the output pixels of column ox, one image line after the other: rows of k() elements that
+/// overlap, each stride[1] lines of the window behind the one before. Else as im2col_rows().
+/// Precondition: has_short_lines().
+template <class T>
+void im2col_column(const ConvShape& g, const T* x, int64_t ox, T fill, T* rows);
+
 /// Copies the patches of output pixels [first, last) as columns: dst[k * width + j], k in the order (channel, tap), j
 /// the pixel; columns up to `width` are zero. x: channels-first image, at the group's first channel. Up to kPatchSlack
 /// elements behind the panel are overwritten.
