@@ -19,5 +19,12 @@
                                              : &N_SSE4::function)
 #else
 #define HWY_COMPILE_ONLY_STATIC
-#define SMELT_FOR_LEVEL(level, function) (static_cast<void>(level), &HWY_NAMESPACE::function)
+#define SMELT_FOR_LEVEL(level, function) ::smelt::of_only_level(level, &HWY_NAMESPACE::function)
+namespace smelt {
+/// The function: a parameter gives an instance of a template its type, which a comma would not.
+template <class Function>
+constexpr Function* of_only_level(const Isa& /*level*/, Function* function) {
+  return function;
+}
+}  // namespace smelt
 #endif
