@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "ops/conv/conv.h"
@@ -87,6 +88,16 @@ OpCase conv_case(const ConvRow& r, Layout layout, FilterLayout filter) {
 TEST(ConvF32, ChannelsLast) {
   for (const ConvRow& r : kRows)
     check_on_cpu(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_nhwc_f32", kLongSums);
+}
+
+TEST(ConvF32, NanStays) {
+  for (const ConvRow& r : {ConvRow{1, 8, 6, 6, 20, 3, 3, 2, 1, 1, 1}, ConvRow{1, 8, 6, 6, 20, 1, 1, 1, 1, 0, 1},
+                           ConvRow{1, 16, 6, 6, 16, 3, 3, 1, 1, 1, 4}, ConvRow{1, 16, 6, 6, 16, 3, 3, 1, 1, 1, 16},
+                           ConvRow{1, 24, 12, 12, 24, 3, 3, 1, 1, 1, 1}}) {
+    OpCase c = conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI);
+    c.inputs[0].data<float>()[9] = std::numeric_limits<float>::quiet_NaN();
+    check_on_cpu(c, "", kLongSums);
+  }
 }
 
 // Products by halves: an odd number of panels, several images, rows that meet in the same lines of a cache, few rows of

@@ -13,6 +13,7 @@
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/turn-inl.h"
 #include "backends/cpu/core/workspace.h"
@@ -111,7 +112,7 @@ void grouped_tile(const GroupedBand& band, int64_t at, float* to) {
 #pragma GCC unroll 2
     for (int q = 0; q < kFilters; q += 4, to += 4 * L) {
 #pragma GCC unroll 4
-      for (int o = q; o < q + 4; ++o) acc[o][v] = hn::Min(hi, hn::Max(lo, acc[o][v]));  // NaN stays
+      for (int o = q; o < q + 4; ++o) acc[o][v] = clamp(acc[o][v], lo, hi);
       hn::StoreInterleaved4(acc[q][v], acc[q + 1][v], acc[q + 2][v], acc[q + 3][v], d, to);
     }
 }

@@ -10,6 +10,7 @@
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/slots.h"
 #include "base/checked.h"
 #include "ops/conv/conv_shape.h"
@@ -55,8 +56,8 @@ void depthwise_plane(const ConvShape& g, const float* x, const float* w, float b
           a1 = hn::MulAdd(hn::LoadU(d, from + kLanes), wv, a1);
         }
       }
-      a0 = hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), a0));
-      a1 = hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), a1));
+      a0 = clamp(a0, hn::Set(d, lo), hn::Set(d, hi));
+      a1 = clamp(a1, hn::Set(d, lo), hn::Set(d, hi));
       float* to = y + oy * g.out[2] + ox;
       const int64_t left = g.out[2] - ox;
       if (left >= 2 * kLanes) {

@@ -24,6 +24,7 @@ struct DepthwiseFilter {
 #include <algorithm>
 #include <type_traits>
 
+#include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -81,7 +82,7 @@ HWY_INLINE void pixels(Part part, const float* x, int64_t line, int64_t pixel, c
   }
   y += c;
 #pragma GCC unroll 7
-  for (int p = 0; p < PX; ++p) put(part, hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[p])), y + p * pixel);
+  for (int p = 0; p < PX; ++p) put(part, clamp(acc[p], hn::Set(d, f.lo), hn::Set(d, f.hi)), y + p * pixel);
 }
 
 /// True where registers hold more than the neighbours that all levels make at once.
@@ -130,8 +131,7 @@ HWY_INLINE void pixels_of_two_rows(Part part, const float* x, int64_t line, int6
 #pragma GCC unroll 2
   for (int r = 0; r < 2; ++r, y += y_line)
 #pragma GCC unroll 7
-    for (int p = 0; p < PX; ++p)
-      put(part, hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[r][p])), y + p * pixel);
+    for (int p = 0; p < PX; ++p) put(part, clamp(acc[r][p], hn::Set(d, f.lo), hn::Set(d, f.hi)), y + p * pixel);
 }
 
 /// Computes at most `count` pixels, of channels [c0, c1).
@@ -212,7 +212,7 @@ HWY_INLINE void pixels_of_wide_windows(const float* x, int64_t line, int64_t pix
   y += c;
 #pragma GCC unroll 7
   for (int p = 0; p < kLargePixels; ++p)
-    hn::StoreU(hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[p])), d, y + p * pixel);
+    hn::StoreU(clamp(acc[p], hn::Set(d, f.lo), hn::Set(d, f.hi)), d, y + p * pixel);
 }
 
 /// pixels_of_wide_windows() of channels [c0, c1).
@@ -256,8 +256,7 @@ HWY_INLINE void wide_pixels(Part part, const float* x, const Windows& g, const D
   }
   y += c;
 #pragma GCC unroll 7
-  for (int p = 0; p < PX; ++p)
-    part.store(hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[p])), y + p * g.pixel);
+  for (int p = 0; p < PX; ++p) part.store(clamp(acc[p], hn::Set(d, f.lo), hn::Set(d, f.hi)), y + p * g.pixel);
 }
 
 /// As pixels_of_channels().

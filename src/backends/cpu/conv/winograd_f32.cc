@@ -8,6 +8,7 @@
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
 
+#include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -198,7 +199,7 @@ bool winograd_output(const float* m, int64_t step, const float* bias, int64_t ch
       for (int j = 0; j < kTile; ++j) {
         const V value = hn::Add(made[j], addend);
         zero = hn::MulAdd(value, hn::Zero(part.d), zero);
-        if (float* pixel = to[i * kTile + j]) part.store(hn::Min(vhi, hn::Max(vlo, value)), pixel + c);  // NaN stays
+        if (float* pixel = to[i * kTile + j]) part.store(clamp(value, vlo, vhi), pixel + c);
       }
     }
     finite = finite && hn::AllTrue(part.d, hn::Eq(zero, hn::Zero(part.d)));

@@ -12,6 +12,7 @@
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
 
+#include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/turn-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "backends/cpu/gemm/half_tile-inl.h"
@@ -123,7 +124,7 @@ void gemm_tile(const GemmChunk& chunk, const float* a, float* HWY_RESTRICT c, co
     for (int j = 0; j < NV; ++j) {
 #pragma GCC unroll 4
       for (int s = 1; s < kSplit; ++s) acc[0][m][j] = hn::Add(acc[0][m][j], acc[s][m][j]);
-      acc[0][m][j] = hn::Min(vhi, hn::Max(vlo, acc[0][m][j]));  // NaN stays
+      acc[0][m][j] = clamp(acc[0][m][j], vlo, vhi);
     }
   }
   if (n >= NV * L) {

@@ -98,8 +98,8 @@ void gemm_half_tile(const GemmChunk& chunk, const float* a, float* HWY_RESTRICT 
   const V lo = hn::Set(d, chunk.lo), hi = hn::Set(d, chunk.hi);
 #pragma GCC unroll 16
   for (int m = 0; m < MR; ++m) {
-    hn::StoreU(hn::Min(hi, hn::Max(lo, acc[m])), d, c + m * ldc);  // NaN stays
-    if (m % 2 == 0) last[m / 2] = hn::Min(hi, hn::Max(lo, last[m / 2]));
+    hn::StoreU(clamp(acc[m], lo, hi), d, c + m * ldc);
+    if (m % 2 == 0) last[m / 2] = clamp(last[m / 2], lo, hi);
     hn::BlendedStore(m % 2 == 0 ? hn::LowerHalf(dh, last[m / 2]) : hn::UpperHalf(dh, last[m / 2]), rest, dh,
                      c + m * ldc + L);
   }

@@ -14,6 +14,7 @@
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
 
+#include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "backends/cpu/gemm/half_tile-inl.h"
 
@@ -93,8 +94,8 @@ void strassen_tile(const StrassenStep& step, const float* a, ptrdiff_t row, cons
     for (int g = 0; g < kGroups; ++g) rows[g] += 8;
   }
   const VS lo = hn::Set(d, step.lo), hi = hn::Set(d, step.hi);
-  const auto clamp = [&](VS v) HWY_ATTR { return hn::Min(hi, hn::Max(lo, v)); };  // NaN stays
-  if (also.stride == 0) each([&](int m, int j) HWY_ATTR { acc[m][j] = clamp(acc[m][j]); });
+  const auto bounded = [&](VS v) HWY_ATTR { return clamp(v, lo, hi); };
+  if (also.stride == 0) each([&](int m, int j) HWY_ATTR { acc[m][j] = bounded(acc[m][j]); });
   each([&](int m, int j) HWY_ATTR { hn::StoreU(acc[m][j], d, to.first + m * to.stride + j * L); });
   if (also.stride == 0) return;
   const StrassenRows addend = from_row(step.addend), also_start = from_row(step.also_start);
@@ -102,7 +103,7 @@ void strassen_tile(const StrassenStep& step, const float* a, ptrdiff_t row, cons
   for (int m = 0; m < MR; ++m)
 #pragma GCC unroll 2
     for (int j = 0; j < 2; ++j)
-      hn::StoreU(clamp(hn::Add(load(to, m, j), hn::Add(load(addend, m, j), load(also_start, m, j)))), d,
+      hn::StoreU(bounded(hn::Add(load(to, m, j), hn::Add(load(addend, m, j), load(also_start, m, j)))), d,
                  also.first + m * also.stride + j * L);
 }
 

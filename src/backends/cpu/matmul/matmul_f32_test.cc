@@ -1,4 +1,7 @@
 #include "ops/matmul/matmul.h"
+
+#include <limits>
+
 #include "tests/support/cpu_check.h"
 
 namespace smelt {
@@ -59,6 +62,14 @@ constexpr Tolerance kTolerance{1e-4, 1e-5};
 
 void check_all(bool dynamic) {
   for (const MatMulRow& r : kRows) check_on_cpu(matmul_case(r, dynamic), "matmul_f32", kTolerance);
+}
+
+TEST(MatMulF32, NanStays) {
+  for (const int64_t rows : {1, 3, 40}) {
+    OpCase c = matmul_case({{rows, 64}, {64, 40}, false, false, {40}}, false);
+    c.inputs[0].data<float>()[7] = std::numeric_limits<float>::quiet_NaN();
+    check_on_cpu(c, "matmul_f32", kTolerance);
+  }
 }
 
 TEST(MatMulF32, ConstantB) { check_all(false); }

@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
 
+#include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -354,7 +355,7 @@ void store_rows(const W4Rows& by, const float* acc, float scale, float zero, int
     if (by.zeros) v = hn::Sub(v, hn::Mul(hn::Set(d, zero), part.load(by.zeros + j)));
     v = hn::Mul(v, hn::Set(d, scale));
     if (by.bias) v = hn::Add(v, part.load(by.bias + j));
-    part.store(hn::Min(hn::Set(d, by.high), hn::Max(hn::Set(d, by.low), v)), y + j);  // NaN stays
+    part.store(clamp(v, hn::Set(d, by.low), hn::Set(d, by.high)), y + j);
   });
 }
 

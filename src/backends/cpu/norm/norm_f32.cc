@@ -13,6 +13,7 @@
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/math-inl.h"
 #include "ops/normalization/normalization.h"
 
 #ifndef SMELT_CPU_NORM_F32
@@ -71,7 +72,7 @@ HWY_INLINE void affine_channels(Tag d, const ImageShape& s, const float* x, cons
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       const int64_t at = p * s.channels + c + v * lanes;
-      hn::StoreU(hn::Min(high, hn::Max(low, hn::MulAdd(hn::LoadU(d, x + at), factor[v], addend[v]))), d, y + at);
+      hn::StoreU(clamp(hn::MulAdd(hn::LoadU(d, x + at), factor[v], addend[v]), low, high), d, y + at);
     }
 }
 
@@ -101,7 +102,7 @@ void affine(const ImageShape& s, const float* x, const float* a, const float* b,
   for (int64_t c = 0; c < s.channels; ++c, x += s.pixels, y += s.pixels)
     each(s.pixels, [&](auto d, int64_t i) HWY_ATTR {
       const auto v = hn::MulAdd(hn::LoadU(d, x + i), hn::Set(d, a[c]), hn::Set(d, b[c]));
-      hn::StoreU(hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), v)), d, y + i);
+      hn::StoreU(clamp(v, hn::Set(d, lo), hn::Set(d, hi)), d, y + i);
     });
 }
 

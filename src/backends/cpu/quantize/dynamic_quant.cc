@@ -11,6 +11,7 @@
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
 
+#include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/narrow-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "tensor/numeric.h"
@@ -121,7 +122,7 @@ HWY_INLINE void rescale_columns(Part part, const AccumulatorScales& by, int64_t 
     const auto scale = hn::Set(d, params->scale), addend = adds ? bias : hn::Set(d, -0.0f);
     for (int64_t r = 0; r < rows; ++r, acc += stride, y += y_stride) {
       const auto real = hn::Mul(hn::Mul(hn::ConvertTo(d, hn::Sub(part.load_ints(acc), less)), scale), scales);
-      part.store(hn::Min(hi, hn::Max(lo, hn::Add(real, addend))), y);
+      part.store(clamp(hn::Add(real, addend), lo, hi), y);
     }
     return;
   }
@@ -132,7 +133,7 @@ HWY_INLINE void rescale_columns(Part part, const AccumulatorScales& by, int64_t 
     if (!first) v = hn::Add(v, part.load(y));
     if (last) {
       if (adds) v = hn::Add(v, bias);
-      v = hn::Min(hi, hn::Max(lo, v));
+      v = clamp(v, lo, hi);
     }
     part.store(v, y);
   }
@@ -164,7 +165,7 @@ HWY_INLINE void rescale_wide_rows(const AccumulatorScales& by, const int32_t* ac
       if constexpr (kPerRow) less[j] = hn::Mul(hn::Set(di, params[r].zero_point), column_sums[j]);
       V v = hn::Mul(hn::Mul(hn::ConvertTo(d, hn::Sub(hn::LoadU(di, acc + j * lanes), less[j])), scale), scales[j]);
       if constexpr (kAdds) v = hn::Add(v, bias[j]);
-      hn::StoreU(hn::Min(hi, hn::Max(lo, v)), d, y + j * lanes);
+      hn::StoreU(clamp(v, lo, hi), d, y + j * lanes);
     }
   }
 }
