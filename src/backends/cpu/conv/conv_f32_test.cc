@@ -93,7 +93,8 @@ TEST(ConvF32, ChannelsLast) {
 TEST(ConvF32, NanStays) {
   for (const ConvRow& r : {ConvRow{1, 8, 6, 6, 20, 3, 3, 2, 1, 1, 1}, ConvRow{1, 8, 6, 6, 20, 1, 1, 1, 1, 0, 1},
                            ConvRow{1, 16, 6, 6, 16, 3, 3, 1, 1, 1, 4}, ConvRow{1, 16, 6, 6, 16, 3, 3, 1, 1, 1, 16},
-                           ConvRow{1, 24, 12, 12, 24, 3, 3, 1, 1, 1, 1}}) {
+                           ConvRow{1, 24, 12, 12, 24, 3, 3, 1, 1, 1, 1}, ConvRow{1, 32, 12, 17, 2, 9, 9, 1, 1, 4, 1},
+                           ConvRow{1, 20, 8, 9, 3, 4, 3, 1, 1, 5, 1}}) {
     OpCase c = conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI);
     c.inputs[0].data<float>()[9] = std::numeric_limits<float>::quiet_NaN();
     check_on_cpu(c, "", kLongSums);

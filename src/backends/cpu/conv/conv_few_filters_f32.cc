@@ -15,6 +15,7 @@
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/slots.h"
 #include "backends/cpu/gemm/gemm_f32.h"
 #include "base/checked.h"
@@ -55,7 +56,7 @@ void add_tap_columns(const TapColumns& c, int64_t begin, int64_t end, float* y) 
       const float* from = c.results + (at + first * c.dilation - c.first) * c.stride + first * c.filters + f;
       for (int64_t k = first; k < last; ++k, from += c.dilation * c.stride + c.filters)
         sum = hn::Add(sum, hn::LoadU(d, from));
-      sum = hn::Min(hn::Max(sum, lo), hi);
+      sum = clamp(sum, lo, hi);
       // What a vector holds beyond the filters is written over by the next pixel.
       if (left - f >= lanes) {
         hn::StoreU(sum, d, y + f);

@@ -17,6 +17,7 @@
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
+#include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "base/checked.h"
@@ -67,7 +68,7 @@ void add_reaching_products(const ReachingProducts& p, int64_t first, int64_t las
           for (int64_t k = p.begin[x]; k < p.begin[x + 1]; ++k) sum = hn::Add(sum, part.load(line + p.at[k]));
         }
       }
-      part.store(hn::Min(hn::Max(sum, hn::Set(d, p.lo)), hn::Set(d, p.hi)), y + c);
+      part.store(clamp(sum, hn::Set(d, p.lo), hn::Set(d, p.hi)), y + c);
     });
 }
 
@@ -85,7 +86,7 @@ void spread_products(const float* from, int64_t stride, int64_t pixels, int64_t 
 
 void clamped_line(const float* x, int64_t n, float lo, float hi, float* y) {
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
-    part.store(hn::Min(hn::Max(part.load(x + i), hn::Set(part.d, lo)), hn::Set(part.d, hi)), y + i);
+    part.store(clamp(part.load(x + i), hn::Set(part.d, lo), hn::Set(part.d, hi)), y + i);
   });
 }
 

@@ -5,6 +5,7 @@
 #define HWY_TARGET_INCLUDE "backends/cpu/pool/float_accumulators.cc"
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
+#include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -60,7 +61,7 @@ void mean_real(const double* sums, int64_t n, double divisor, float lo, float hi
   for_lanes<double>(n, [&](auto d64, int64_t c) HWY_ATTR {
     const hn::Rebind<float, decltype(d64)> d32;
     const auto mean = hn::DemoteTo(d32, hn::Div(hn::LoadU(d64, sums + c), hn::Set(d64, divisor)));
-    hn::StoreU(hn::Min(hn::Max(mean, hn::Set(d32, lo)), hn::Set(d32, hi)), d32, means + c);
+    hn::StoreU(clamp(mean, hn::Set(d32, lo), hn::Set(d32, hi)), d32, means + c);
   });
 }
 

@@ -9,6 +9,7 @@
 #define HWY_TARGET_INCLUDE "backends/cpu/pool/plane_pools.cc"
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
+#include "backends/cpu/core/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
@@ -55,7 +56,7 @@ struct Mean {
   }
   template <class D, class V>
   HWY_INLINE V scaled(D d, V v, V by) const {
-    return hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), hn::Mul(v, by)));
+    return clamp(hn::Mul(v, by), hn::Set(d, lo), hn::Set(d, hi));
   }
   template <class D, class V>
   HWY_INLINE V finish(D d, V v, int64_t pixel) const {

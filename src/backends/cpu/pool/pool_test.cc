@@ -91,15 +91,16 @@ TEST(CpuPool, Volumes) {
         check_on_cpu(pool_case(r, kind, layout), "pool_f32");
 }
 
-TEST(CpuPool, MaximaWithNotANumber) {
+TEST(CpuPool, NanStays) {
   for (const PoolRow* const row : {&kPools[0], &kPools[6], &kPools[11], &kPools[15], &kPools[16]})
-    for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
-      OpCase c = pool_case(*row, PoolKind::kMax, layout);
-      auto* x = c.inputs[0].data<float>();
-      std::fill_n(x, c.inputs[0].elements() / 3, -std::numeric_limits<float>::infinity());
-      for (int64_t i = 0; i < c.inputs[0].elements(); i += 41) x[i] = std::numeric_limits<float>::quiet_NaN();
-      check_on_cpu(c, "pool_f32");
-    }
+    for (PoolKind kind : {PoolKind::kMax, PoolKind::kAverage})
+      for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
+        OpCase c = pool_case(*row, kind, layout);
+        auto* x = c.inputs[0].data<float>();
+        if (kind == PoolKind::kMax) std::fill_n(x, c.inputs[0].elements() / 3, -std::numeric_limits<float>::infinity());
+        for (int64_t i = 0; i < c.inputs[0].elements(); i += 41) x[i] = std::numeric_limits<float>::quiet_NaN();
+        check_on_cpu(c, "pool_f32");
+      }
 }
 
 TEST(CpuPool, Bytes) {
