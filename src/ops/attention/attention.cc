@@ -33,12 +33,14 @@ Result<const T*> mask_values(KernelContext& ctx) {
   return values;
 }
 
-/// Softmax of one row in place; a row without any visible key becomes zero. `sink`: one more logit, or null.
+/// Softmax of one row in place; a row without any visible key becomes zero, one with a NaN all NaN. `sink`: one more
+/// logit, or null.
 template <class T>
 void softmax_row(T* row, int64_t n, bool smooth, const T* sink) {
   T top = smooth ? T{0} : -std::numeric_limits<T>::infinity();
   if (sink) top = std::max(top, *sink);
-  for (int64_t j = 0; j < n; ++j) top = std::max(top, row[j]);
+  for (int64_t j = 0; j < n; ++j)
+    if (row[j] > top || std::isnan(row[j])) top = row[j];
   if (std::isinf(top) && top < 0) {
     std::fill_n(row, n, T{0});
     return;

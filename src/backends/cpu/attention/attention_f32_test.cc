@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "base/cat.h"
 #include "ops/attention/attention.h"
 #include "tests/support/cpu_check.h"
@@ -55,6 +57,14 @@ const Row kRows[] = {{1, 1, 1, 1, 1, 1, 1, false, false, false, {}},
 
 TEST(AttentionF32, LayoutsMasksAndWindows) {
   for (const Row& r : kRows) check_on_cpu(attention(r), "attention_f32");
+}
+
+TEST(AttentionF32, NanStays) {
+  for (const Row& r : kRows) {
+    OpCase c = attention(r);
+    c.inputs[0].data<float>()[c.inputs[0].elements() - 1] = std::numeric_limits<float>::quiet_NaN();
+    check_on_cpu(c, "attention_f32");
+  }
 }
 
 TEST(AttentionF32, BoundedScoresOfAllKeys) {
