@@ -131,7 +131,7 @@ class ConvI8 final : public Kernel {
   void block(const uint8_t* x, uint8_t* y, int64_t first, int64_t last, uint8_t* scratch) const {
     const int64_t rows = last - first;
     if (by_columns_ && rows == g_.out_pixels()) {
-      const int64_t step = g_.stride[1] * g_.kernel[2] * g_.c_in;
+      const int64_t step = column_stride(g_);
       for (int64_t ox = 0; ox < g_.out[2]; ++ox) {
         im2col_column<uint8_t>(g_, x, ox, static_cast<uint8_t>(q_.x_zero), scratch);
         if (flipped_) gemm_.flip(scratch, (g_.out[1] - 1) * step + g_.k(), scratch);

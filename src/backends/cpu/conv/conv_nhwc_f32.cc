@@ -346,7 +346,7 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
       return;
     }
     if (by_columns_ && last - first == g_.out_pixels()) {
-      const int64_t lda = g_.stride[1] * g_.kernel[2] * g_.c_in;
+      const int64_t lda = column_stride(g_);
       for (int64_t ox = 0; ox < g_.out[2]; ++ox) {
         im2col_column<float>(g_, from, ox, 0.0f, scratch);
         gemm_.run(g_.out[1], g_.c_out, g_.k(), scratch, lda, packed_->data<float>(), panels.first, panels.last,

@@ -35,6 +35,13 @@ inline T* fill_short_run(T* dst, int64_t n, T value) {
   for (int64_t i = 0; i < n; i += kElements) std::memcpy(dst + i, chunk, 16);
   return dst + n;
 }
+/// A run of x between elements of padding, of all of which the first lies at dst. Writes up to 15 bytes more.
+template <class T>
+inline T* padded_run(T* dst, int64_t front, const T* from, int64_t n, int64_t behind, T fill, const T* x_end) {
+  dst = fill_short_run(dst, front, fill);
+  dst = from + n + kPatchSlack <= x_end ? copy_short_run(dst, from, n) : copy_run(dst, from, n);
+  return fill_short_run(dst, behind, fill);
+}
 constexpr int64_t kShortRun = 128;  ///< bytes
 constexpr int64_t kMostInnerPixels = 128;
 
@@ -75,13 +82,8 @@ class PaddedLines {
     const int64_t c = g_.c_in, left = std::clamp<int64_t>(g_.pad[2], 0, pixels_);
     const int64_t skipped = std::max<int64_t>(-g_.pad[2], 0);
     const int64_t inside = std::clamp<int64_t>(g_.in[2] - skipped, 0, pixels_ - left);
-    const T* const from = x_ + (y * g_.in[2] + skipped) * c;
-    to = fill_short_run(to, left * c, fill_);
-    if (from + inside * c + kSlack <= x_ + g_.in_pixels() * c)
-      to = copy_short_run(to, from, inside * c);
-    else
-      to = copy_run(to, from, inside * c);
-    fill_short_run(to, (pixels_ - left - inside) * c, fill_);
+    padded_run(to, left * c, x_ + (y * g_.in[2] + skipped) * c, inside * c, (pixels_ - left - inside) * c, fill_,
+               x_ + g_.in_pixels() * c);
   }
 
   const ConvShape& g_;
@@ -188,6 +190,8 @@ void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T 
 template void im2col_rows<float>(const ConvShape&, const float*, int64_t, int64_t, float, float*, int64_t);
 template void im2col_rows<uint8_t>(const ConvShape&, const uint8_t*, int64_t, int64_t, uint8_t, uint8_t*, int64_t);
 
+int64_t column_stride(const ConvShape& g) { return g.stride[1] * g.kernel[2] * g.c_in; }
+
 bool has_short_lines(const ConvShape& g) {
   constexpr int64_t kFewPixels = 4, kManyLines = 16, kShortLine = 16;  // elements
   return g.planar() && g.groups == 1 && g.dilation[1] == 1 && g.dilation[2] == 1 && g.stride[1] <= g.kernel[1] &&
@@ -203,15 +207,8 @@ void im2col_column(const ConvShape& g, const T* x, int64_t ox, T fill, T* rows) 
   const T* const x_end = x + g.in_pixels() * c;
   const T* from = x + (first - g.pad[1]) * step + (x0 + begin) * c;
   rows = fill_short_run(rows, first * line, fill);
-  for (int64_t i = first; i < last; ++i, from += step) {
-    if (front > 0) fill_short_run(rows, front, fill);
-    if (from + kPatchSlack <= x_end)
-      copy_short_run(rows + front, from, copied);
-    else
-      copy_run(rows + front, from, copied);
-    if (front + copied < line) fill_short_run(rows + front + copied, line - front - copied, fill);
-    rows += line;
-  }
+  for (int64_t i = first; i < last; ++i, from += step)
+    rows = padded_run(rows, front, from, copied, line - front - copied, fill, x_end);
   fill_short_run(rows, (lines - last) * line, fill);
 }
 

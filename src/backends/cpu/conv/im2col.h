@@ -15,8 +15,10 @@ void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T 
 
 /// True if im2col_column() copies less than im2col_rows() does: many output lines of few pixels each.
 bool has_short_lines(const ConvShape& g);
+/// Elements from one row that im2col_column() makes to the next.
+int64_t column_stride(const ConvShape& g);
 /// Copies the patches of the output pixels of column ox, one image line after the other: rows of k() elements that
-/// overlap, each stride[1] lines of the window behind the one before. Else as im2col_rows().
+/// overlap, column_stride() apart. Else as im2col_rows().
 /// Precondition: has_short_lines().
 template <class T>
 void im2col_column(const ConvShape& g, const T* x, int64_t ox, T fill, T* rows);
