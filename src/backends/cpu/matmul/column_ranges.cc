@@ -22,7 +22,8 @@ struct Range {
   int64_t first, count, of;
 };
 
-size_t bytes_of(DType dtype, int64_t elements) { return Tensor::byte_size(dtype, elements); }
+/// Bytes of kColumns columns of b, which lie in its rows.
+int64_t least_bytes(const Tensor& b) { return static_cast<int64_t>(Tensor::byte_size(b.dtype(), kColumns * b.dim(1))); }
 
 /// True if the parameters can be cut along the first dimension of n.
 bool can_be_cut(const QuantPtr& q, int64_t n) {
@@ -58,8 +59,8 @@ ValueType cut(const ValueType& type, int dimension, const Range& range) {
 
 /// A view of the elements that follow those of `first` rows.
 Tensor cut(const Tensor& whole, const ValueType& part, int64_t first, int64_t row) {
-  const std::byte* const at = whole.unaligned_bytes() + bytes_of(whole.dtype(), first * row);
-  const bool aligned = reinterpret_cast<uintptr_t>(at) % std::max<size_t>(bytes_of(whole.dtype(), 1), 1) == 0;
+  const std::byte* const at = whole.unaligned_bytes() + Tensor::byte_size(whole.dtype(), first * row);
+  const bool aligned = reinterpret_cast<uintptr_t>(at) % std::max<size_t>(Tensor::byte_size(whole.dtype(), 1), 1) == 0;
   Tensor view = aligned ? Tensor::view(whole.dtype(), part.shape, at, nullptr)
                         : Tensor::unaligned_view(whole.dtype(), part.shape, at, nullptr);
   view.set_quant(part.quant);
@@ -75,9 +76,8 @@ bool has_column_ranges(const KernelSpec& spec) {
   if (!b || !shape || shape->m != 1 || shape->batches != 1 || b->rank() != 2) return false;
   const int64_t n = shape->n, k = shape->k;
   if (b->dim(0) != n || shape->g.b.row_stride != 1 || shape->g.b.column_stride != k) return false;
-  if (bytes_of(b->dtype(), kColumns * k) * 8 != bytes_of(b->dtype(), 8 * kColumns * k)) return false;
-  const int64_t row = static_cast<int64_t>(bytes_of(b->dtype(), 8 * k)) / 8;
-  if (n * row < 2 * std::max(kBytes, kColumns * row) || !can_be_cut(spec.inputs[1].quant, n)) return false;
+  if (static_cast<int64_t>(b->bytes()) < 2 * std::max(kBytes, least_bytes(*b))) return false;
+  if (!can_be_cut(spec.inputs[1].quant, n)) return false;
   if (spec.has(2)) {
     const Tensor* const c = spec.constant(2);
     if (!c || c->rank() == 0 || c->elements() != n || c->dim(c->rank() - 1) != n) return false;
@@ -85,13 +85,12 @@ bool has_column_ranges(const KernelSpec& spec) {
   }
   const ValueType& y = spec.outputs[0];
   return (!y.quant || y.quant->kind == Quantization::Kind::kPerTensor) && y.shape.rank() > 0 && y.shape.back() == n &&
-         bytes_of(y.dtype, 1) * static_cast<size_t>(n) == bytes_of(y.dtype, n);
+         Tensor::byte_size(y.dtype, 1) * static_cast<size_t>(n) == Tensor::byte_size(y.dtype, n);
 }
 
 Status run_column_ranges(const KernelSpec& spec, RecycledMemory& memory, KernelContext& ctx) {
   const Tensor &b = *spec.constant(1), *const c = spec.has(2) ? spec.constant(2) : nullptr;
-  const int64_t n = b.dim(0), k = b.dim(1), row = static_cast<int64_t>(bytes_of(b.dtype(), 8 * k)) / 8;
-  const int64_t columns = std::max(kBytes / row / kColumns, int64_t{1}) * kColumns;
+  const int64_t n = b.dim(0), k = b.dim(1), columns = std::max(kBytes / least_bytes(b), int64_t{1}) * kColumns;
   for (Range range{0, 0, n}; range.first < n; range.first += columns) {
     range.count = std::min(columns, n - range.first);
     std::vector<ValueType> inputs{spec.inputs[0], cut(spec.inputs[1], 0, range)};
@@ -107,7 +106,7 @@ Status run_column_ranges(const KernelSpec& spec, RecycledMemory& memory, KernelC
     type.shape[type.shape.rank() - 1] = range.count;
     Tensor& whole = ctx.output(0);
     Tensor y = Tensor::view(type.dtype, type.shape,
-                            static_cast<std::byte*>(whole.raw()) + bytes_of(type.dtype, range.first), nullptr);
+                            static_cast<std::byte*>(whole.raw()) + Tensor::byte_size(type.dtype, range.first), nullptr);
     const RecycledMemory::Use use(memory);
     PackCache packs(spec.packs);
     const auto kernel = make_kernel(
