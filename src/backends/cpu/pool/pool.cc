@@ -270,7 +270,7 @@ class PoolI8 final : public Kernel {
         by_lines_(s.maximum && pools_lines(s, 1)),
         merges_(is_dense(s) ||
                 (s.maximum && s.dims[0].kernel * s.dims[1].kernel > 1 && s.dims[2].stride <= s.dims[2].kernel)),
-        parts_(by_lines_ ? parts(s, threads_, 1) : s.dims[0].out * s.dims[1].out),
+        parts_(parts(s, threads_, 1)),
         slot_bytes_(taps_bytes_ + rounded(by_lines_ ? plane_line_elements(s) * plane_lines(s, 1)
                                           : merges_ ? merged_elements(s)
                                                     : s.channels * 4)) {}
@@ -342,7 +342,7 @@ class PoolI8 final : public Kernel {
   size_t taps_bytes_;
   bool by_lines_;  ///< by PlanePools
   bool merges_;    ///< by merged_line()
-  int64_t parts_;  ///< of an image, that threads share
+  int64_t parts_;  ///< of an image, that threads share, by PlanePools
   size_t slot_bytes_;
 };
 

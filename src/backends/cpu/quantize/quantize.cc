@@ -156,8 +156,8 @@ class QuantizePerTokenF32 final : public Kernel {
     }
   }
 
-  /// Room for a row's parameters: what y carries from the run before where nobody else holds it, else new. y keeps what
-  /// it carries.
+  /// Parameters for the rows to be written to: what y carries from the run before where nobody else holds it, else new
+  /// ones. y keeps what it carries.
   std::shared_ptr<Quantization> own_quantization(const Tensor& y) const {
     const QuantPtr& held = y.quant();
     const auto rows = static_cast<size_t>(rows_);
