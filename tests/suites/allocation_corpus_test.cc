@@ -31,10 +31,27 @@ struct CaseRun {
   int allocations = 0;
 };
 
-Result<CaseRun> run_twice(const fs::path& folder, const fs::path& file) {
+Result<Model> load_case(const fs::path& folder, const fs::path& file) {
   LoadOptions load;
   if (fs::exists(folder / "model.ptd")) load.data_files = {(folder / "model.ptd").string()};
-  SMELT_ASSIGN(const Model model, Model::load(file.string(), load));
+  return Model::load(file.string(), load);
+}
+
+/// Calls body(name, folder, model file) for the golden cases of one operator. Returns how many it gave a result for;
+/// suites/corpus_test.cc tells which cases must run.
+template <class F>
+int each_case(const fs::path& corpus, F&& body) {
+  int ran = 0;
+  for (const char* group : {"onnx/ops", "tflite/ops", "custom/ops", "pte/portable", "xnnpack/newer"})
+    for (const auto& entry : fs::directory_iterator(corpus / group))
+      for (const auto& file : fs::directory_iterator(entry.path()))
+        if (file.path().stem() == "model" && file.path().extension() != ".ptd")
+          ran += body(Cat(group, '/', entry.path().filename().string()), entry.path(), file.path()) ? 1 : 0;
+  return ran;
+}
+
+Result<CaseRun> run_twice(const fs::path& folder, const fs::path& file) {
+  SMELT_ASSIGN(const Model model, load_case(folder, file));
   SMELT_ASSIGN(const cli::Inputs inputs, cli::gather_inputs(model, "", {.files = cli::case_inputs(folder)}));
   CaseRun r;
   for (const Port& p : model.outputs())
@@ -141,21 +158,17 @@ TEST(AllocationOfCases, ASecondRunAllocatesNothing) {
   const fs::path corpus = corpus_folder();
   if (corpus.empty()) GTEST_SKIP() << "the golden cases are not unpacked";
   std::set<std::string> kernels, allocating;
-  int ran = 0;
-  for (const char* group : {"onnx/ops", "tflite/ops", "custom/ops", "pte/portable", "xnnpack/newer"})
-    for (const auto& entry : fs::directory_iterator(corpus / group))
-      for (const auto& file : fs::directory_iterator(entry.path())) {
-        if (file.path().stem() != "model" || file.path().extension() == ".ptd") continue;
-        const auto r = run_twice(entry.path(), file.path());
-        if (!r.ok()) continue;  // suites/corpus_test.cc tells which cases must run
-        ++ran;
-        if (r->allocations == 0) kernels.insert(r->kernels.begin(), r->kernels.end());
-        if (r->allocations == 0 || r->dynamic) continue;
-        allocating.insert(r->reference.begin(), r->reference.end());
-        if (r->reference.empty() && !std::ranges::includes(kShapesFromContents, r->kernels))
-          ADD_FAILURE() << group << '/' << entry.path().filename().string() << ": " << r->allocations
-                        << " allocations by " << (r->kernels.empty() ? "no kernel" : *r->kernels.begin());
-      }
+  const int ran = each_case(corpus, [&](const std::string& name, const fs::path& folder, const fs::path& file) {
+    const auto r = run_twice(folder, file);
+    if (!r.ok()) return false;
+    if (r->allocations == 0) kernels.insert(r->kernels.begin(), r->kernels.end());
+    if (r->allocations == 0 || r->dynamic) return true;
+    allocating.insert(r->reference.begin(), r->reference.end());
+    if (r->reference.empty() && !std::ranges::includes(kShapesFromContents, r->kernels))
+      ADD_FAILURE() << name << ": " << r->allocations << " allocations by "
+                    << (r->kernels.empty() ? "no kernel" : *r->kernels.begin());
+    return true;
+  });
   EXPECT_GT(ran, 1000);
   EXPECT_GT(kernels.size(), 50u) << "kernels that ran and allocated nothing";
   for (const std::string& op : allocating)
@@ -176,9 +189,7 @@ bool equal(const Datum& a, const Datum& b) {
 /// of its own; "": nothing.
 Result<std::string> fail_first_runs(const fs::path& folder, const fs::path& file) {
   constexpr int kPlaces = 12;
-  LoadOptions load;
-  if (fs::exists(folder / "model.ptd")) load.data_files = {(folder / "model.ptd").string()};
-  SMELT_ASSIGN(const Model model, Model::load(file.string(), load));
+  SMELT_ASSIGN(const Model model, load_case(folder, file));
   SMELT_ASSIGN(const cli::Inputs inputs, cli::gather_inputs(model, "", {.files = cli::case_inputs(folder)}));
   SMELT_ASSIGN(Session fresh, Session::create(model));
   Allocations::counted = 0;
@@ -215,16 +226,13 @@ TEST(AllocationOfCases, MemoryMayRunOutInFirstRuns) {
   if (!SMELT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer has its own operator new";
   const fs::path corpus = corpus_folder();
   if (corpus.empty()) GTEST_SKIP() << "the golden cases are not unpacked";
-  int ran = 0;
-  for (const char* group : {"onnx/ops", "tflite/ops", "custom/ops", "pte/portable", "xnnpack/newer"})
-    for (const auto& entry : fs::directory_iterator(corpus / group))
-      for (const auto& file : fs::directory_iterator(entry.path())) {
-        if (file.path().stem() != "model" || file.path().extension() == ".ptd") continue;
-        const auto r = fail_first_runs(entry.path(), file.path());
-        if (!r.ok()) continue;  // suites/corpus_test.cc tells which cases must run
-        ++ran;
-        EXPECT_EQ(*r, "") << group << '/' << entry.path().filename().string();
-      }
+  const int ran = each_case(corpus, [](const std::string& name, const fs::path& folder, const fs::path& file) {
+    const auto r = fail_first_runs(folder, file);
+    if (r.ok()) {
+      EXPECT_EQ(*r, "") << name;
+    }
+    return r.ok();
+  });
   EXPECT_GT(ran, 1000);
 }
 
