@@ -64,6 +64,29 @@ TEST(GroupedVolumeF32, SumsOfSlices) {
     check_on_cpu(volume_case(r, FilterLayout::kOIS, r.image[4]), "grouped_volume_f32", {1e-5, 1e-5});
 }
 
+TEST(GroupedVolumeF32, OnePixelOfEachSliceIsAnImagesKernel) {
+  for (const VolumeRow& r : kDepthwiseVolumes) {
+    const int64_t c = r.image[4];
+    auto a = std::make_shared<ConvAttrs>();
+    a->strides = {r.stride, 1, 1};
+    a->dilations = {r.depth == 3 ? 2 : 1, 1, 1};
+    a->pads = {r.pad + 1, 0, 0, r.pad + 1, 0, 0};
+    a->layout = Layout::kChannelsLast;
+    a->filter = FilterLayout::kOIS;
+    a->act.kind = r.act;
+    for (const int64_t groups : {c, int64_t{1}}) {
+      a->groups = groups;
+      const Shape w{c, c / groups, r.depth, 1, 1};
+      OpCase made{r.image.str() + " filter " + w.str(), Op::kConv, std::make_shared<ConvAttrs>(*a)};
+      made.inputs = {random_tensor(DType::kF32, r.image, -1, 1, 1), random_tensor(DType::kF32, w, -1, 1, 2),
+                     random_tensor(DType::kF32, {c}, -1, 1, 3)};
+      made.constants = {1, 2};
+      made.threaded = true;
+      check_on_cpu(made, groups == c ? "depthwise_nhwc_f32" : "conv_nhwc_f32", {1e-5, 1e-5});
+    }
+  }
+}
+
 TEST(GroupedVolumeF32, GroupsOfFewFilters) {
   for (const VolumeRow& r :
        {VolumeRow{{1, 5, 9, 10, 48}, 48, 3, 1, 1, ActKind::kRelu}, {{2, 3, 8, 11, 24}, 30, 2, 2, 0}})
