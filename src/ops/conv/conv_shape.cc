@@ -27,16 +27,13 @@ ConvShape ConvShape::turned() const {
   ConvShape g = *this;
   const auto one_by_one = [&](int d) { return kernel[d] == 1 && stride[d] == 1 && pad[d] == 0 && out[d] == in[d]; };
   if (!planar() && one_by_one(1) && one_by_one(2)) {
-    // The slices of a volume are the lines of an image.
-    for (int64_t(*extents)[3] : {&g.in, &g.out, &g.kernel, &g.stride, &g.dilation, &g.pad}) {
-      (*extents)[2] *= (*extents)[1];
-      (*extents)[1] = std::exchange((*extents)[0], 1);
-    }
-    g.pad[0] = g.pad[2] = 0;
-    g.dilation[2] = 1;
-    return g;
+    // The slices of a volume are the lines of an image, which may be one pixel wide.
+    for (int64_t(*extents)[3] : {&g.in, &g.out, &g.kernel, &g.stride, &g.dilation, &g.pad})
+      std::swap((*extents)[0], (*extents)[1]);
+    for (int64_t(*pixels)[3] : {&g.in, &g.out}) (*pixels)[2] *= std::exchange((*pixels)[0], 1);
+    g.dilation[0] = g.dilation[2] = 1;  // of one pixel
   }
-  if (in[2] != 1 || out[2] != 1 || kernel[2] != 1 || pad[2] != 0) return g;
+  if (g.in[2] != 1 || g.out[2] != 1 || g.kernel[2] != 1 || g.pad[2] != 0) return g;
   for (int64_t(*extents)[3] : {&g.in, &g.out, &g.kernel, &g.stride, &g.dilation, &g.pad})
     std::swap((*extents)[1], (*extents)[2]);
   g.stride[1] = g.dilation[1] = 1;  // of one pixel

@@ -1,4 +1,7 @@
 
+#include <iterator>
+#include <vector>
+
 #include "backends/cpu/conv/winograd_variable.h"
 #include "ops/conv/conv.h"
 #include "tests/support/cpu_check.h"
@@ -12,18 +15,21 @@ struct VolumeRow {
   int64_t c_out, depth, stride, pad;
   ActKind act = ActKind::kNone;
   bool bias = true;
+  int64_t dilation = 1, window = 3;  ///< between slices; of each slice, padded so that the sizes stay
 };
 
 OpCase volume_case(const VolumeRow& r, FilterLayout filter = FilterLayout::kOIS, int64_t groups = 1) {
   auto a = std::make_shared<ConvAttrs>();
   a->strides = {r.stride, 1, 1};
-  a->pads = {r.pad, 1, 1, r.pad, 1, 1};
+  a->dilations = {r.dilation, 1, 1};
+  a->pads = {r.pad, r.window / 2, r.window / 2, r.pad, r.window / 2, r.window / 2};
   a->layout = Layout::kChannelsLast;
   a->filter = filter;
   a->act.kind = r.act;
   a->groups = groups;
   const int64_t c = r.image[4] / groups;
-  const Shape w = filter == FilterLayout::kOIS ? Shape{r.c_out, c, r.depth, 3, 3} : Shape{r.depth, 3, 3, c, r.c_out};
+  const Shape w = filter == FilterLayout::kOIS ? Shape{r.c_out, c, r.depth, r.window, r.window}
+                                               : Shape{r.depth, r.window, r.window, c, r.c_out};
   OpCase made{r.image.str() + " filter " + w.str(), Op::kConv, a};
   made.inputs = {random_tensor(DType::kF32, r.image, -1, 1, 1), random_tensor(DType::kF32, w, -1, 1, 2),
                  r.bias ? random_tensor(DType::kF32, {r.c_out}, -1, 1, 3) : Tensor()};
@@ -65,24 +71,16 @@ TEST(GroupedVolumeF32, SumsOfSlices) {
 }
 
 TEST(GroupedVolumeF32, OnePixelOfEachSliceIsAnImagesKernel) {
-  for (const VolumeRow& r : kDepthwiseVolumes) {
-    const int64_t c = r.image[4];
-    auto a = std::make_shared<ConvAttrs>();
-    a->strides = {r.stride, 1, 1};
-    a->dilations = {r.depth == 3 ? 2 : 1, 1, 1};
-    a->pads = {r.pad + 1, 0, 0, r.pad + 1, 0, 0};
-    a->layout = Layout::kChannelsLast;
-    a->filter = FilterLayout::kOIS;
-    a->act.kind = r.act;
-    for (const int64_t groups : {c, int64_t{1}}) {
-      a->groups = groups;
-      const Shape w{c, c / groups, r.depth, 1, 1};
-      OpCase made{r.image.str() + " filter " + w.str(), Op::kConv, std::make_shared<ConvAttrs>(*a)};
-      made.inputs = {random_tensor(DType::kF32, r.image, -1, 1, 1), random_tensor(DType::kF32, w, -1, 1, 2),
-                     random_tensor(DType::kF32, {c}, -1, 1, 3)};
-      made.constants = {1, 2};
-      made.threaded = true;
-      check_on_cpu(made, groups == c ? "depthwise_nhwc_f32" : "conv_nhwc_f32", {1e-5, 1e-5});
+  std::vector<VolumeRow> rows(std::begin(kDepthwiseVolumes), std::end(kDepthwiseVolumes));
+  rows.push_back({{2, 9, 1, 1, 24}, 24, 3, 2, 1});  // images of one pixel's width
+  for (VolumeRow& r : rows) {
+    r.window = 1;
+    r.dilation = r.depth == 3 ? 2 : 1;
+    r.pad += 1;
+    for (const bool bias : {true, false}) {
+      r.bias = bias;
+      check_on_cpu(volume_case(r, FilterLayout::kOIS, r.image[4]), "depthwise_nhwc_f32", {1e-5, 1e-5});
+      check_on_cpu(volume_case(r), "conv_nhwc_f32", {1e-5, 1e-5});
     }
   }
 }
