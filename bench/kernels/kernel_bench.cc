@@ -1,11 +1,13 @@
 // Every kernel of the list that applies to a case, on every level of this machine. Choose by --benchmark_filter.
 // Counters: Gop/s; of products of matrices and convolutions, the share of what a loop of multiplications and additions
 // reaches on the level, in float32 (of bfloat16, up to 2) and, with VNNI, in int8; of products with one row, the share
-// of the bandwidth at which their constants can be read, those of all nodes that take turns where there are several.
+// of the bandwidth at which memory of the size of their constants is read, those of all nodes that take turns where
+// there are several.
 #include <benchmark/benchmark.h>
 
 #include <ctime>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "base/cat.h"
@@ -37,10 +39,6 @@ void add_shares(benchmark::State& state, const BenchCase& b, Isa isa, double sec
   const double rate = b.operations * 1e-9 * runs / seconds;
   state.counters["of_f32_peak"] = rate / peak_f32(isa);
   if (const double peak = peak_i8(isa); peak > 0) state.counters["of_i8_peak"] = rate / peak;
-  const size_t bytes = constant_bytes(b.c);
-  if (b.c.inputs[0].rank() == 2 && b.c.inputs[0].dim(0) == 1)
-    state.counters["of_bandwidth"] =
-        static_cast<double>(bytes) * 1e-9 * runs / seconds / read_bandwidth(bytes * count_nodes(b));
 }
 
 /// A node with packed constants of its own.
@@ -69,6 +67,11 @@ void run_case(benchmark::State& state, const BenchCase& b, const KernelInfo& inf
   }
   state.counters["Gop/s"] = benchmark::Counter(b.operations * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
   add_shares(state, b, isa, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+  const bool is_product = b.c.op == Op::kMatMul || b.c.op == Op::kMatMulInteger;
+  if (is_product && b.c.inputs[0].rank() == 2 && b.c.inputs[0].dim(0) == 1)
+    state.counters["of_bandwidth"] = share_of_bandwidth(nodes.size(), constant_bytes(b.c), [&] {
+      for (const auto& node : nodes) std::ignore = node->kernel->run(node->ctx);
+    });
 }
 
 }  // namespace

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
-#include <map>
+#include <functional>
 #include <memory>
+#include <vector>
 
+#include "backends/cpu/core/pack_cache.h"
 #include "backends/cpu/core/targets.h"
-#include "base/large_memory.h"
+#include "base/checked.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "bench/kernels/peak.cc"
 #include <hwy/foreach_target.h>
@@ -130,28 +131,35 @@ double peak_i8([[maybe_unused]] Isa isa) {
   return 0;
 }
 
-double read_bandwidth(size_t bytes) {
-  static std::map<size_t, double> known;
-  double& rate = known[bytes];
-  if (rate != 0) return rate;
-  constexpr size_t kLine = 64;
-  constexpr size_t kLeast = 1 << 22;  ///< bytes a repetition
-  const size_t n = std::max<size_t>(1, bytes / kLine) * kLine / sizeof(float);
-  // Memory like that of packed weights.
-  const std::unique_ptr<void, decltype(&std::free)> memory(allocate_large(n * sizeof(float)), std::free);
-  if (!memory) return 0;
-  auto* const x = static_cast<float*>(memory.get());
-  std::fill_n(x, n, 1.0f);
-  const size_t times = std::max<size_t>(1, kLeast / (n * sizeof(float)));
-  volatile float used = 0;
-  for (const size_t ahead : {0, 2048}) {
-    const double now = best_rate([&] {
-      for (size_t i = 0; i < times; ++i) used = SMELT_FOR_LEVEL(best_isa(), sum_of_memory)(x, n, ahead);
-      return static_cast<double>(times * n * sizeof(float));
-    });
-    rate = std::max(rate, now);
+double share_of_bandwidth(size_t blocks, size_t bytes, const std::function<void()>& work) {
+  constexpr size_t kLine = 64, kLeastBytes = 1 << 22;  ///< kLeastBytes: of a turn
+  constexpr int kMostTurns = 60, kLeastTurns = 5;
+  constexpr double kSeconds = 1;
+  const size_t n = round_up(std::max<size_t>(bytes, 1), kLine) / sizeof(float);
+  std::vector<std::unique_ptr<AlignedBuffer>> memory;
+  for (size_t i = 0; i < blocks; ++i) {
+    memory.push_back(std::make_unique<AlignedBuffer>(n * sizeof(float)));
+    std::fill_n(memory.back()->data<float>(), n, 1.0f);
   }
-  return rate;
+  const size_t times = kLeastBytes / (blocks * n * sizeof(float)) + 1;
+  volatile float used = 0;
+  double fastest_read = 0, fastest_work = 0;
+  const auto turn = [&](double& fastest, auto&& once) {
+    const auto start = std::chrono::steady_clock::now();
+    for (size_t i = 0; i < times; ++i) once();
+    const double seconds = seconds_since(start);
+    if (fastest == 0 || seconds < fastest) fastest = seconds;
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kMostTurns && (i < kLeastTurns || seconds_since(begin) < kSeconds); ++i) {
+    turn(fastest_work, work);
+    for (const size_t ahead : {0, 2048})
+      turn(fastest_read, [&] {
+        for (const auto& block : memory)
+          used = SMELT_FOR_LEVEL(best_isa(), sum_of_memory)(block->data<float>(), n, ahead);
+      });
+  }
+  return fastest_read / fastest_work;
 }
 
 }  // namespace smelt::bench

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 
 #include "backends/cpu/core/isa.h"
 
@@ -14,7 +15,8 @@ double peak_f32(Isa isa);
 /// 1e9 multiplications and additions of int8 a second by integer dot products, or by tiles of AMX; 0: the level is not
 /// x86 with VNNI.
 double peak_i8(Isa isa);
-/// 1e9 bytes a second that are read again and again from memory of that size.
-double read_bandwidth(size_t bytes);
+/// Seconds that reading `blocks` blocks of `bytes` bytes each takes, in memory like that of packed weights, over those
+/// that work() takes. The two take turns, and the fastest of each counts, so that both meet the same neighbours.
+double share_of_bandwidth(size_t blocks, size_t bytes, const std::function<void()>& work);
 
 }  // namespace smelt::bench
