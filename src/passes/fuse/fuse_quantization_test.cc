@@ -196,5 +196,20 @@ TEST(FuseQuantization, RealBias) {
   }
 }
 
+// Exporters write equal constants once, so that the bias of one convolution, in its units, is that of others too.
+TEST(FuseQuantization, BiasInUnitsOfAnotherProduct) {
+  QdqGraph g;
+  Builder& b = g.builder;
+  const Tensor x = random_tensor(DType::kF32, {1, 3, 5, 5}, -1, 1, 1);
+  ValueId y = g.rounded(b.input("x", ValueType::tensor(DType::kF32, x.shape())), 0.01f, 128);
+  const ValueId bias = g.dequantized(b.constant("", random_tensor(DType::kI32, {3}, -2000, 2000, 3)), {0.0001f});
+  for (const float scale : {0.01f, 0.0007f}) {
+    const ValueId filter =
+        g.dequantized(b.constant("", random_tensor(DType::kI8, {3, 3, 1, 1}, -127, 127, 2)), {scale});
+    y = g.rounded(g.node(Op::kConv, make_attrs<ConvAttrs>(), {y, filter, bias}), 0.05f, 128);
+  }
+  check(g, y, x, {"conv_i8 conv_i8"}, 0.0501);
+}
+
 }  // namespace
 }  // namespace smelt
