@@ -18,14 +18,15 @@ size_t bytes_of(const ValueType& t) {
   return n.ok() ? Tensor::byte_size(t.dtype, n.value()) : SIZE_MAX;
 }
 
-/// True if the node can be evaluated now without growing the model much. `parameters`: a BatchNorm reads its output as
-/// a parameter of the channels.
-bool foldable(const Graph& g, const Node& n, bool parameters) {
+/// Quantized weights stay quantized, since kernels use the integers, except where `real` values are asked for.
+enum class Weights { kQuantized, kReal };
+
+/// True if the node can be evaluated now without growing the model much.
+bool foldable(const Graph& g, const Node& n, Weights weights) {
   const OpInfo& info = op_info(n.op);
   if (info.flags & (kEffect | kControl | kContainer | kDynamic)) return false;
   if (!info.reference || n.inputs.empty()) return false;
-  // Quantized weights stay quantized: kernels use the integers.
-  if (!parameters && (n.op == Op::kDequantizeLinear || n.op == Op::kDequantize)) {
+  if (weights == Weights::kQuantized && (n.op == Op::kDequantizeLinear || n.op == Op::kDequantize)) {
     const ValueId x = n.inputs[0];
     if (x == kNoValue || !g.value(x).constant || is_integer(g.value(x).type.dtype)) return false;
   }
@@ -48,7 +49,7 @@ bool foldable(const Graph& g, const Node& n, bool parameters) {
   return out <= in * 4 + kSlack;
 }
 
-/// By value: a BatchNorm reads it as a parameter of the channels.
+/// By value: a BatchNorm reads it as a parameter of the channels, so that its real values are wanted.
 std::vector<char> parameters_of_channels(const Graph& g) {
   std::vector<char> is(g.values.size(), 0);
   for (const Node& n : g.nodes)
@@ -57,8 +58,8 @@ std::vector<char> parameters_of_channels(const Graph& g) {
   return is;
 }
 
-bool fold(Graph& graph, const Node& n, bool parameters, const Evaluate& evaluate) {
-  if (!foldable(graph, n, parameters)) return false;
+bool fold(Graph& graph, const Node& n, Weights weights, const Evaluate& evaluate) {
+  if (!foldable(graph, n, weights)) return false;
   std::vector<Datum> in, out;
   for (ValueId id : n.inputs) {
     if (id == kNoValue) {
@@ -81,9 +82,20 @@ bool fold(Graph& graph, const Node& n, bool parameters, const Evaluate& evaluate
   return all;
 }
 
+/// Folds a node that quantizes weights again, which `dequantize` makes of constants: their real values live as long as
+/// the call.
+bool fold_quantized_again(Graph& graph, const Node& dequantize, const Node& quantize, const Evaluate& evaluate) {
+  if (!fold(graph, dequantize, Weights::kReal, evaluate)) return false;
+  const bool folded = fold(graph, quantize, Weights::kQuantized, evaluate);
+  graph.value(dequantize.outputs[0]).constant = nullptr;
+  return folded;
+}
+
 }  // namespace
 
-bool fold_node(Graph& graph, const Node& n, const Evaluate& evaluate) { return fold(graph, n, false, evaluate); }
+bool fold_node(Graph& graph, const Node& n, const Evaluate& evaluate) {
+  return fold(graph, n, Weights::kQuantized, evaluate);
+}
 
 std::vector<ValueId> fold_constants(Graph& graph, const Evaluate& evaluate) {
   std::vector<ValueId> folded;
@@ -102,18 +114,26 @@ std::vector<ValueId> fold_constants(Graph& graph, const Evaluate& evaluate) {
         release_pages(*constant);
     }
   };
+  // By value: the node that dequantizes it.
+  std::vector<const Node*> dequantizers(graph.values.size(), nullptr);
+  const auto dequantizer_of = [&](ValueId id) {
+    return id == kNoValue ? nullptr : dequantizers[static_cast<size_t>(id)];
+  };
   // Nodes whose outputs are constants are not needed.
   std::vector<char> needed(graph.nodes.size(), 1);
   for (size_t k = 0; k < graph.nodes.size(); ++k) {
     const Node& n = graph.nodes[k];
-    const bool parameter =
-        n.outputs.size() == 1 && n.outputs[0] != kNoValue && parameters[static_cast<size_t>(n.outputs[0])];
-    if (fold(graph, n, parameter, evaluate)) {
+    const bool one = n.outputs.size() == 1 && n.outputs[0] != kNoValue;
+    const Weights weights = one && parameters[static_cast<size_t>(n.outputs[0])] ? Weights::kReal : Weights::kQuantized;
+    const Node* again = n.op == Op::kQuantizeLinear && !n.inputs.empty() ? dequantizer_of(n.inputs[0]) : nullptr;
+    if (fold(graph, n, weights, evaluate) || (again && fold_quantized_again(graph, *again, n, evaluate))) {
       for (ValueId id : n.outputs)
         if (id != kNoValue) made[static_cast<size_t>(id)] = 1;
       folded.insert(folded.end(), n.outputs.begin(), n.outputs.end());
       release_inputs(n);
       needed[k] = 0;
+    } else if (one && n.op == Op::kDequantizeLinear) {
+      dequantizers[static_cast<size_t>(n.outputs[0])] = &n;
     } else if (!n.outputs.empty() && !(op_info(n.op).flags & (kEffect | kControl))) {
       needed[k] = std::any_of(n.outputs.begin(), n.outputs.end(),
                               [&](ValueId id) { return id != kNoValue && !graph.value(id).constant; });

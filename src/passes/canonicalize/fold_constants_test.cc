@@ -63,5 +63,36 @@ TEST(FoldConstants, SmallOnesAndOutputsStay) {
   EXPECT_TRUE(read.is_constant(read.square));
 }
 
+// Exporters write equal weights once, quantizers quantize each use: of one use, the weights are quantized already.
+TEST(FoldConstants, WeightsQuantizedAgainAreIntegers) {
+  auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const auto quantize = [&](Op op, DType type, ValueId x, float scale) {
+    QuantizeLinearAttrs a;
+    a.to = type;
+    const ValueId step = b.constant("", Tensor::from<float>(DType::kF32, {}, std::vector{scale}));
+    return b.op(op, make_attrs<QuantizeLinearAttrs>(a), {x, step}).value();
+  };
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{2, 3}));
+  const ValueId integers = b.constant("", test::random_tensor(DType::kI8, {2, 3}, -100, 100, 1));
+  const ValueId real = quantize(Op::kDequantizeLinear, DType::kF32, integers, 0.5f);
+  const ValueId again = quantize(Op::kQuantizeLinear, DType::kI8, real, 0.25f);
+  const ValueId real_again = quantize(Op::kDequantizeLinear, DType::kF32, again, 0.25f);
+  const auto add = [&](ValueId p, ValueId q) {
+    return b.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {p, q}).value();
+  };
+  b.graph().outputs = {add(add(x, real), real_again)};
+  const Tensor in = test::random_tensor(DType::kF32, {2, 3}, -1, 1, 1);
+  const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), in));
+  EXPECT_EQ(fold_constants(module->graphs[0], convert::NodeRunner(*module).evaluate()), std::vector<ValueId>{again});
+  EXPECT_TRUE(verify(*module).ok());
+  EXPECT_EQ(module->graphs[0].nodes.size(), 4u);
+  EXPECT_FALSE(module->graphs[0].value(real).constant || module->graphs[0].value(real_again).constant);
+  test::expect_near(test::run_on_reference(module, in), before, 0, 0);
+}
+
 }  // namespace
 }  // namespace smelt
