@@ -29,18 +29,19 @@ SMELT_BENCH_CASES(quantize) {
   dequantize("qint16", words);
   DynamicQuantizeAttrs dynamic;
   cases.add({"dynamic_quantize", Op::kDynamicQuantize, make_attrs<DynamicQuantizeAttrs>(dynamic), {f32({128, 768})}});
-  const auto linear = [&](Op op, DType to, const Tensor& x, DType quantized) {
+  const auto linear = [&](Op op, DType to, const Tensor& x, DType quantized, bool run_time = false) {
     QuantizeLinearAttrs a;
     a.to = to;
-    cases.add({Cat(op_info(op).name, '/', to_string(x.dtype()), "_to_", to_string(to)),
+    cases.add({Cat(op_info(op).name, '/', to_string(x.dtype()), "_to_", to_string(to), run_time ? "_run_time" : ""),
                op,
                make_attrs<QuantizeLinearAttrs>(a),
                {x, random_tensor(DType::kF32, {}, 0.05, 0.05, 1), random_tensor(quantized, {}, 7, 7, 1)},
-               {1, 2}});
+               run_time ? std::vector<size_t>{} : std::vector<size_t>{1, 2}});
   };
   linear(Op::kQuantizeLinear, DType::kU8, f32(block), DType::kU8);
   for (const DType quantized : {DType::kU8, DType::kI16})
     linear(Op::kDequantizeLinear, DType::kF32, random_tensor(quantized, block, 0, 127, 1), quantized);
+  linear(Op::kDequantizeLinear, DType::kF32, random_tensor(DType::kU8, block, 0, 127, 1), DType::kU8, true);
 }
 
 }  // namespace smelt::bench

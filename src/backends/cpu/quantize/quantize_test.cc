@@ -76,6 +76,10 @@ TEST(Quantize, Floats) {
                 {1, 2}};
     check_on_cpu(back, "dequantize_linear_lookup_table");
     check_on_cpu(back, "dequantize_linear_affine", {0, 0});
+    back.constants.clear();
+    check_on_cpu(back, "dequantize_linear_run_time", {0, 0});
+    back.inputs.pop_back();
+    check_on_cpu(back, "dequantize_linear_run_time", {0, 0});
   }
 }
 
