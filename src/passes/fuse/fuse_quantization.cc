@@ -146,19 +146,20 @@ class QuantizationFuser {
     const Quantized* s = quantized(n, 2);
     return g_.value(s ? s->id : n.inputs[2]).constant.get();
   }
-  /// The constant bias as int32 in units of the accumulators: given so, or rounded from float32 or other units, as a
-  /// bias that several products share has. Undefined if it is neither.
+  /// The constant bias as int32 in units of the accumulators: given so, or rounded from float32 or from integers in
+  /// other units, as a bias that several products share has. Undefined if it is neither.
   Tensor integer_bias(const Node& n, int64_t channels) const {
     const QuantPtr units = accumulator_quant(*quantized(n, 0)->quant, *quantized(n, 1)->quant);
     const Quantized* s = quantized(n, 2);
     const Tensor* t = bias_constant(n);
-    if (!t || t->elements() != channels || t->rank() != 1 || t->dtype() != (s ? DType::kI32 : DType::kF32)) return {};
+    if (!t || t->elements() != channels || t->rank() != 1 || !(s ? is_integer(t->dtype()) : t->dtype() == DType::kF32))
+      return {};
     const auto count = s ? static_cast<int64_t>(s->quant->scales.size()) : 1;
     if ((!s && t->quant()) || (count != 1 && count != channels)) return {};
     const auto unit = [&](int64_t c) { return double{units->scale(units->scales.size() == 1 ? 0 : c)}; };
     const auto scale = [&](int64_t c) { return s ? double{s->quant->scale(count == 1 ? 0 : c)} : 1; };
     const auto zero = [&](int64_t c) { return s ? s->quant->zero_point(count == 1 ? 0 : c) : 0; };
-    bool given = s;
+    bool given = s && t->dtype() == DType::kI32;
     for (int64_t c = 0; c < channels && given; ++c)
       given = zero(c) == 0 && std::abs(scale(c) - unit(c)) <= 1e-4 * unit(c);
     Tensor bias = given ? *t : Tensor(DType::kI32, t->shape());
