@@ -7,6 +7,7 @@
 #include "ops/common/fixed_point.h"
 #include "ops/common/index.h"
 #include "ops/common/infer.h"
+#include "ops/common/quantized_pair.h"
 #include "ops/common/real.h"
 #include "ops/core/op.h"
 #include "ops/elementwise/dynamic_range.h"
@@ -93,6 +94,8 @@ class Parameters {
                             x.shape().str());
     return p;
   }
+  /// Elements that have the parameters of the first one: those of each multiple of this number.
+  int64_t run() const { return kind_ == Kind::kTensor ? INT64_MAX : kind_ == Kind::kAxis ? inner_ : 1; }
   int64_t at(int64_t i) const {
     if (kind_ == Kind::kTensor) return 0;
     const int64_t a = (i / inner_) % extent_;
@@ -108,6 +111,17 @@ class Parameters {
 int64_t zero_point_at(const Tensor* zero_point, int64_t p) {
   if (!zero_point || is_float(zero_point->dtype())) return 0;
   return get_int(*zero_point, zero_point->elements() == 1 ? 0 : p);
+}
+
+/// By runs of elements of x with the same parameters: the first and the end, the scale and the zero point.
+template <class Each>
+void by_run(const Parameters& parameters, int64_t elements, const Tensor& scale, const Tensor* zero_point,
+            const Each& each) {
+  for (int64_t i = 0, end = 0; i < elements; i = end) {
+    end = i + std::min(parameters.run(), elements - i);
+    const int64_t p = parameters.at(i);
+    each(i, end, static_cast<float>(get_double(scale, p)), zero_point_at(zero_point, p));
+  }
 }
 
 }  // namespace
@@ -164,22 +178,29 @@ Status reference_QuantizeLinear(KernelContext& ctx) {
   const bool ranged = attrs.quant_min != attrs.quant_max;
   const auto lo = static_cast<double>(ranged ? attrs.quant_min : int_min(y.dtype()));
   const auto hi = static_cast<double>(ranged ? attrs.quant_max : int_max(y.dtype()));
-  for (int64_t i = 0; i < x.elements(); ++i) {
-    const int64_t p = parameters.at(i);
-    const auto v = static_cast<float>(get_double(x, i)), s = static_cast<float>(get_double(scale, p));
-    float scaled = attrs.reciprocal ? v * (1.0f / s) : v / s;
-    if (is_float(y.dtype())) {
-      scaled += 0.0f;  // the zero point of float types; makes minus zero plus zero
-      const uint8_t bits = f32_to_narrow(y.dtype(), scaled, attrs.saturate);
-      if (bit_width(y.dtype()) == 8)
-        y.data<uint8_t>()[i] = bits;
-      else
-        set_double(y, i, scaled);
-      continue;
+  by_run(parameters, x.elements(), scale, zero_point, [&](int64_t begin, int64_t end, float s, int64_t zero) {
+    const auto scaled = [&](float v) { return attrs.reciprocal ? v * (1.0f / s) : v / s; };
+    const auto integer = [&](float v) {
+      const double r = std::nearbyint(scaled(v)) + static_cast<double>(zero);
+      return r != r ? 0 : static_cast<int64_t>(std::clamp(r, lo, hi));
+    };
+    if (x.dtype() == DType::kF32 && is_8bit(y.dtype())) {
+      for (int64_t i = begin; i < end; ++i) y.data<uint8_t>()[i] = static_cast<uint8_t>(integer(x.data<float>()[i]));
+      return;
     }
-    const double r = std::nearbyint(scaled) + static_cast<double>(zero_point_at(zero_point, p));
-    set_int(y, i, r != r ? 0 : static_cast<int64_t>(std::clamp(r, lo, hi)));
-  }
+    for (int64_t i = begin; i < end; ++i) {
+      const auto v = static_cast<float>(get_double(x, i));
+      if (!is_float(y.dtype())) {
+        set_int(y, i, integer(v));
+        continue;
+      }
+      const float narrowed = scaled(v) + 0.0f;  // the zero point of float types; makes minus zero plus zero
+      if (bit_width(y.dtype()) == 8)
+        y.data<uint8_t>()[i] = f32_to_narrow(y.dtype(), narrowed, attrs.saturate);
+      else
+        set_double(y, i, narrowed);
+    }
+  });
   return Ok();
 }
 
@@ -191,13 +212,19 @@ Status reference_DequantizeLinear(KernelContext& ctx) {
   const Tensor* zero_point = ctx.has(2) ? &ctx.input(2) : nullptr;
   Tensor& y = ctx.output(0);
   SMELT_ASSIGN(const Parameters parameters, Parameters::make(attrs, x, scale, zero_point));
-  for (int64_t i = 0; i < x.elements(); ++i) {
-    const int64_t p = parameters.at(i);
-    const auto s = static_cast<float>(get_double(scale, p));
-    const float v = is_float(x.dtype()) ? static_cast<float>(get_double(x, i))
-                                        : static_cast<float>(get_int(x, i) - zero_point_at(zero_point, p));
-    set_double(y, i, v * s);
-  }
+  by_run(parameters, x.elements(), scale, zero_point, [&](int64_t begin, int64_t end, float s, int64_t zero) {
+    const auto real = [&](int64_t integer) { return static_cast<float>(integer - zero) * s; };
+    if (x.dtype() == DType::kI8 && y.dtype() == DType::kF32) {
+      for (int64_t i = begin; i < end; ++i) y.data<float>()[i] = real(x.data<int8_t>()[i]);
+      return;
+    }
+    if (x.dtype() == DType::kU8 && y.dtype() == DType::kF32) {
+      for (int64_t i = begin; i < end; ++i) y.data<float>()[i] = real(x.data<uint8_t>()[i]);
+      return;
+    }
+    for (int64_t i = begin; i < end; ++i)
+      set_double(y, i, is_float(x.dtype()) ? static_cast<float>(get_double(x, i)) * s : real(get_int(x, i)));
+  });
   return Ok();
 }
 

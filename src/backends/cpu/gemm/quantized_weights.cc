@@ -21,6 +21,22 @@ int32_t quantized_weight(const Tensor& b, int64_t i) {
   }
 }
 
+/// True if low <= v - zero <= high for all n 8-bit values.
+bool all_within(const uint8_t* values, int64_t n, bool is_signed, int32_t zero, int32_t low, int32_t high) {
+  const int32_t least = is_signed ? -128 : 0;
+  const int32_t first = std::max(least, low + zero), last = std::min(least + 255, high + zero);
+  if (first > last) return n == 0;
+  const auto start = static_cast<uint8_t>(first), span = static_cast<uint8_t>(last - first);
+  constexpr int64_t kTogether = 256;
+  int64_t i = 0;
+  for (; i + kTogether <= n; i += kTogether) {
+    uint8_t outside = 0;
+    for (int64_t j = 0; j < kTogether; ++j) outside |= static_cast<uint8_t>(values[i + j] - start) > span;
+    if (outside) return false;
+  }
+  return std::all_of(values + i, values + n, [&](uint8_t v) { return static_cast<uint8_t>(v - start) <= span; });
+}
+
 }  // namespace
 
 bool always_int8(bool is_signed, const std::vector<int32_t>& zeros) {
@@ -72,7 +88,11 @@ bool is_ordered_filter(const ConvShape& g, const Tensor& filter, const std::vect
 }
 
 bool filter_fits_int8(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros) {
-  return always_int8(filter.dtype() == DType::kI8, zeros) || fits_int8(ordered_filter(g, filter, zeros));
+  const bool is_signed = filter.dtype() == DType::kI8;
+  if (always_int8(is_signed, zeros)) return true;
+  if (std::all_of(zeros.begin(), zeros.end(), [&](int32_t z) { return z == zeros[0]; }))
+    return all_within(filter.data<uint8_t>(), filter.elements(), is_signed, zeros[0], -128, 127);
+  return fits_int8(ordered_filter(g, filter, zeros));
 }
 
 std::optional<QuantizedWeights> QuantizedWeights::make(const Tensor& b, const MatMulShape& s) {
@@ -188,6 +208,10 @@ bool QuantizedWeights::all_within(int32_t low, int32_t high) const {
   const auto least = static_cast<int32_t>(int_min(b_->dtype())), most = static_cast<int32_t>(int_max(b_->dtype()));
   const auto always = [&](int32_t zero) { return least - zero >= low && most - zero <= high; };
   if (zeros_.empty() ? always(0) : std::all_of(zeros_.begin(), zeros_.end(), always)) return true;
+  if (is_8bit(b_->dtype()) && all_zeros_are(zero(0, 0))) {
+    const bool is_signed = b_->dtype() == DType::kI8;
+    return smelt::all_within(b_->data<uint8_t>(), b_->elements(), is_signed, zero(0, 0), low, high);
+  }
   const std::vector<int16_t> all = values();
   return std::all_of(all.begin(), all.end(), [&](int16_t v) { return v >= low && v <= high; });
 }
