@@ -254,5 +254,27 @@ TEST(ConvI8, SingleLines) {
   }
 }
 
+// Windows of one element of each line, as those of a volume's slices: patches are made tap by tap.
+TEST(ConvI8, LinesOfOneElement) {
+  for (const Quantized& s : kQuantizedImages)
+    for (const QConvRow& r : {QConvRow{2, 1, 14, 75, 20, 9, 1, 1, 1, 0, 1}, QConvRow{1, 1, 15, 9, 7, 4, 1, 2, 2, 0, 1}})
+      for (const bool volume : {false, true}) {
+        OpCase c = conv_case(r, s, Layout::kChannelsLast, FilterLayout::kOSI, Rounding::kFloatHalfEven);
+        auto attrs = std::make_shared<ConvAttrs>(static_cast<const ConvAttrs&>(*c.attrs));
+        attrs->pads = {4, 0, 3, 0};
+        if (volume) {
+          attrs->strides = {1, r.stride, 1};
+          attrs->dilations = {1, r.dilation, 1};
+          attrs->pads = {2, 4, 0, 1, 3, 0};
+          c.inputs[0] = random_quantized(s.x, {r.batch, 5, r.h, r.w, 1}, 0.02f, s.x_zero, 1);
+          Tensor filter = random_tensor(s.w, {r.c_out, 3, r.kh, 1, 1}, s.w == DType::kI8 ? -128 : 0, 127, 2);
+          filter.set_quant(c.inputs[1].quant());
+          c.inputs[1] = filter;
+        }
+        c.attrs = attrs;
+        check_on_cpu(c, "conv_i8");
+      }
+}
+
 }  // namespace
 }  // namespace smelt

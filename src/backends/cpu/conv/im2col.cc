@@ -112,10 +112,36 @@ void patches_of_lines(const ConvShape& g, PaddedLines<T>& lines, int64_t first, 
     }
   }
 }
+
+/// True if patches_of_elements() makes the patches: their lines are single elements inside the image's lines.
+bool has_lines_of_one_element(const ConvShape& g) {
+  return g.all_in() == 1 && g.kernel[2] == 1 && g.pad[2] == 0 && (g.out[2] - 1) * g.stride[2] < g.in[2];
+}
+
+/// im2col_rows() tap by tap for a stretch of output pixels, since a tap's elements lie side by side.
+template <class T>
+void patches_of_elements(const ConvShape& g, const T* x, int64_t first, int64_t last, T fill, T* rows, int64_t stride) {
+  constexpr int64_t kStretch = 32;  // pixels, whose rows stay in the first cache
+  for (int64_t n = 0; first < last; first += n, rows += n * stride) {
+    const int64_t ox = first % g.out[2], oy = first / g.out[2] % g.out[1], oz = first / g.out[2] / g.out[1];
+    n = std::min({last - first, g.out[2] - ox, kStretch});
+    T* to = rows;
+    for (int64_t kz = 0; kz < g.kernel[0]; ++kz)
+      for (int64_t ky = 0; ky < g.kernel[1]; ++ky, ++to) {
+        const int64_t z = oz * g.stride[0] - g.pad[0] + kz * g.dilation[0];
+        const int64_t y = oy * g.stride[1] - g.pad[1] + ky * g.dilation[1];
+        const bool inside = z >= 0 && z < g.in[0] && y >= 0 && y < g.in[1];
+        const T* from = inside ? x + (z * g.in[1] + y) * g.in[2] + ox * g.stride[2] : &fill;
+        const int64_t step = inside ? g.stride[2] : 0;
+        for (int64_t i = 0; i < n; ++i) to[i * stride] = from[i * step];
+      }
+  }
+}
 }  // namespace
 
 template <class T>
 void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T fill, T* rows, int64_t row_stride) {
+  if (has_lines_of_one_element(g)) return patches_of_elements(g, x, first, last, fill, rows, row_stride);
   const int64_t pixel = g.all_in(), line = g.kernel[2] * g.c_in;
   const bool joined = g.dilation[2] == 1 && g.groups == 1;  // the taps of a line lie side by side
   const bool is_short = joined && line * static_cast<int64_t>(sizeof(T)) <= kShortRun;
