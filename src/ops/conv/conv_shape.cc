@@ -32,6 +32,9 @@ ConvShape ConvShape::turned() const {
       std::swap((*extents)[0], (*extents)[1]);
     for (int64_t(*pixels)[3] : {&g.in, &g.out}) (*pixels)[2] *= std::exchange((*pixels)[0], 1);
     g.dilation[0] = g.dilation[2] = 1;  // of one pixel
+  } else if (!planar() && channels_last && one_by_one(0)) {
+    g.batch *= std::exchange(g.in[0], 1);
+    g.out[0] = g.dilation[0] = 1;
   }
   if (g.in[2] != 1 || g.out[2] != 1 || g.kernel[2] != 1 || g.pad[2] != 0) return g;
   for (int64_t(*extents)[3] : {&g.in, &g.out, &g.kernel, &g.stride, &g.dilation, &g.pad})

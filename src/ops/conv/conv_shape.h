@@ -32,7 +32,8 @@ struct ConvShape {
   bool depthwise() const { return c_in == 1 && groups > 1; }
   /// Columns become lines, the elements stay where they are: of images of one pixel's width that the windows keep, the
   /// width comes before the height. Formats spell signals so; kernels work on the pixels of a line at once. Where the
-  /// windows of a volume are one pixel of each slice, the slices become the lines of an image.
+  /// windows of a volume are one pixel of each slice, the slices become the lines of an image; where they lie in one
+  /// slice, channels last, the slices become a batch of images.
   ConvShape turned() const;
   /// True if the convolution has at most two spatial dimensions.
   bool planar() const { return in[0] == 1 && out[0] == 1 && kernel[0] == 1 && pad[0] == 0; }

@@ -43,7 +43,7 @@ const VolumeRow kVolumes[] = {
     {{2, 2, 6, 7, 16}, 17, 3, 1, 1},                   // each slice at an end
     {{1, 1, 6, 7, 16}, 17, 3, 1, 1, ActKind::kTanh},   // one of three slices
     {{1, 7, 5, 6, 13}, 16, 3, 2, 1},
-    {{1, 4, 8, 8, 16}, 16, 1, 1, 0, ActKind::kNone, false},
+    {{1, 4, 8, 8, 16}, 16, 2, 1, 1, ActKind::kNone, false},
     {{1, 5, 6, 6, 16}, 16, 2, 1, 0},
     {{1, 2, 6, 6, 8}, 16, 1, 1, 1},  // slices of padding alone
 };
@@ -51,6 +51,15 @@ const VolumeRow kVolumes[] = {
 TEST(ConvVolumeF32, SliceBySlice) {
   const WinogradVariable variable("always4");
   for (const VolumeRow& r : kVolumes) check_on_cpu(volume_case(r), "conv_volume_f32", {1e-3, 1e-4});
+}
+
+TEST(ConvVolumeF32, WindowsOfOneSliceAreABatchOfImagesKernel) {
+  const VolumeRow rows[] = {{{1, 4, 8, 8, 16}, 16, 1, 1, 0, ActKind::kNone, false}, {{2, 3, 6, 9, 16}, 17, 1, 1, 0}};
+  for (const VolumeRow& r : rows) {
+    const WinogradVariable variable("always4");
+    check_on_cpu(volume_case(r), "conv_winograd_4x4_f32", {1e-3, 1e-4});
+    check_on_cpu(volume_case(r, FilterLayout::kSIO), "conv_winograd_4x4_f32", {1e-3, 1e-4});
+  }
 }
 
 TEST(ConvVolumeF32, OtherConvolutionsRunElsewhere) {
