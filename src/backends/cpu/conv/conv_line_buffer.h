@@ -118,7 +118,7 @@ class ConvLineBuffer {
   /// Not for short rows, nor where chunks waste too much of their last groups, nor for filters that do not stay in the
   /// nearest cache from row to row.
   void choose() {
-    constexpr int64_t kShort = 8, kNearest = 32 * 1024;
+    constexpr int64_t kShort = 8, kNearest = 64 * 1024;
     if (!gemm_.bytes || g_.pointwise() || g_.out[2] < kShort || !rows_.small()) return;
     const WindowChunks chunks(g_, gemm_);
     if (!chunks.pay_off(g_, gemm_) || chunks.count * chunks.steps * gemm_.nr() * 4 > kNearest) return;
