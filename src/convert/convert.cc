@@ -121,7 +121,7 @@ void fold_quantization(Module& module, bool functions) {
   for (Graph& graph : module.graphs) {
     if (std::ranges::find(graph.nodes, Op::kQuantizeLinear, &Node::op) == graph.nodes.end()) continue;
     fuse_activations(graph);
-    fuse_quantization(graph, {.softmax = true, .functions = functions, .batch_norms = false});
+    fuse_quantization(graph, {.softmax = true, .functions = functions, .batch_norms = false, .means = functions});
   }
 }
 

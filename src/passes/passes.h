@@ -85,8 +85,9 @@ void fuse_pads(Graph& graph);
 /// Operators that fuse_quantization() makes quantized only where that is asked for.
 struct QuantizedOperators {
   bool softmax = false;     ///< where the result has the parameters of TFLite's kernel, 1/256 from 0 on
-  bool functions = false;   ///< means and squared differences
+  bool functions = false;   ///< squared differences
   bool batch_norms = true;  ///< with constant statistics
+  bool means = true;
 };
 /// Replaces DequantizeLinear, operator, QuantizeLinear by the operator on quantized values, for 8-bit values with
 /// constant parameters. A result halfway between two quantized values may round to the other one.

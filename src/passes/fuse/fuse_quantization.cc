@@ -209,7 +209,7 @@ class QuantizationFuser {
                per_tensor_operands(n);
       }
       case Op::kReduce:
-        return operators_.functions && static_cast<const ReduceAttrs&>(*n.attrs).fn == Reduction::kMean &&
+        return operators_.means && static_cast<const ReduceAttrs&>(*n.attrs).fn == Reduction::kMean &&
                per_tensor_operands(n) && same_types(n, y);
       case Op::kUnary:
         return per_tensor_operands(n);

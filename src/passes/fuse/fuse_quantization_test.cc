@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "ops/conv/conv.h"
 #include "ops/core/builder.h"
@@ -10,6 +11,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
 #include "ops/pool/pool.h"
+#include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
 #include "passes/passes.h"
 #include "runtime/model_access.h"
@@ -98,6 +100,19 @@ TEST(FuseQuantization, ConvolutionsSumsAndPools) {
   const ValueId mean = g.rounded(g.node(Op::kPool, make_attrs<PoolAttrs>(pool), {y}), 0.04f, 3);
   const ValueId sum = g.rounded(g.node(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {most, mean}), 0.07f, 10);
   check(g, sum, x, {"conv_i8", "pool_i8", "avg_pool_i8", "binary_i8"}, 0.0701);
+}
+
+TEST(FuseQuantization, Means) {
+  for (const std::vector<int64_t>& axes : {std::vector<int64_t>{2, 3}, {3}, {1}}) {
+    QdqGraph g;
+    const Tensor x = random_tensor(DType::kF32, {2, 5, 9, 37}, -1, 1, 1);
+    const ValueId a = g.rounded(g.builder.input("x", ValueType::tensor(DType::kF32, x.shape())), 0.01f, 128);
+    ReduceAttrs mean;
+    mean.fn = Reduction::kMean;
+    const ValueId over = g.builder.constant("", i64(axes));
+    const ValueId y = g.rounded(g.node(Op::kReduce, make_attrs<ReduceAttrs>(mean), {a, over}), 0.003f, 120);
+    check(g, y, x, {"mean_i8"}, 0.00301);
+  }
 }
 
 TEST(FuseQuantization, DynamicProducts) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/slots.h"
@@ -82,10 +83,24 @@ class MeanI8 final : public Kernel {
   int32_t* sums_in(char* slot) const { return reinterpret_cast<int32_t*>(slot + v_.count * 8); }
   /// Sums of the taps [first, last) of an image, in a slot of scratch memory.
   int32_t* sum(const uint8_t* image, int64_t first, int64_t last, char* slot) const {
+    if (v_.inner == 1) {
+      const uint8_t *from = image + first, *end = image + last;
+      *sums_in(slot) = signed_ ? sum_of(reinterpret_cast<const int8_t*>(from), reinterpret_cast<const int8_t*>(end))
+                               : sum_of(from, end);
+      return sums_in(slot);
+    }
     auto** const taps = reinterpret_cast<const uint8_t**>(slot);
     for (int64_t t = first; t < last; ++t) taps[t - first] = image + t * v_.inner;
     ops_.sum_taps_i8(taps, last - first, v_.inner, signed_, sums_in(slot));
     return sums_in(slot);
+  }
+  template <class T>
+  static int32_t sum_of(const T* from, const T* end) {
+    constexpr int64_t kTogether = 64;
+    int32_t sum = 0;
+    for (; end - from >= kTogether; from += kTogether)
+      for (int64_t i = 0; i < kTogether; ++i) sum += from[i];
+    return std::accumulate(from, end, sum);
   }
   void rescale(int32_t* sums, uint8_t* y) const {
     if (rescale_ && v_.inner >= kShort) {
