@@ -80,7 +80,7 @@ enum class PackTime : uint8_t {
   kSecondRun,  ///< the first run comes next and may be the last one: what it packs of large constants need not stay
 };
 /// Bytes from which on a constant is large.
-inline constexpr size_t kLargeConstant = size_t{1} << 16;
+inline constexpr size_t kLargeConstant = size_t{1} << 14;
 
 /// A node that a back-end is asked to run.
 struct NodeRequest : NodeSpec {
