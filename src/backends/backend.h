@@ -94,6 +94,8 @@ struct NodeRequest : NodeSpec {
 class PreparedNode {
  public:
   virtual ~PreparedNode() = default;
+  /// True if the only output may be the storage of that input, which has as many bytes.
+  virtual bool may_overwrite(size_t /*input*/) const { return false; }
 };
 
 /// How a node of a plan relates to one back-end.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/node_label.h"
+
 namespace smelt {
 
 [[gnu::cold]] void ArenaItems::add(const ArenaItem& item) {
@@ -11,12 +13,21 @@ namespace smelt {
 }
 
 [[gnu::cold]] void ArenaItems::remove(ValueId id) {
-  items_.erase(std::ranges::find(items_, id, &ArenaItem::id));
+  if (std::erase(in_place_, id) == 0) items_.erase(item_of(id));
   if (kHasParts) place(id, kNoValue, 0);
 }
 
-ValueId ArenaItems::largest() const {
-  return items_.empty() ? kNoValue : std::ranges::max_element(items_, {}, &ArenaItem::bytes)->id;
+Error ArenaItems::at_largest(const Error& e, std::span<const Step> steps) const {
+  if (items_.empty()) return e;
+  const ValueId most = std::ranges::max_element(items_, {}, &ArenaItem::bytes)->id;
+  for (const Step& s : steps)
+    if (std::ranges::count(s.node->outputs, most) > 0) return e.within(node_label(*s.node));
+  return e;
+}
+
+std::vector<ArenaItem>::iterator ArenaItems::item_of(ValueId id) {
+  // Mostly one of the last.
+  return std::ranges::find(items_.rbegin(), items_.rend(), id, &ArenaItem::id).base() - 1;
 }
 
 bool ArenaItems::stays(ValueId id, std::span<const int> last_use, int steps) const {
@@ -37,9 +48,32 @@ bool ArenaItems::stays(ValueId id, std::span<const int> last_use, int steps) con
   const int64_t first = offset(spec.node.inputs[0]);
   for (size_t i = 0; i < offsets.size(); ++i)
     if (outputs[i] != kNoValue) place(outputs[i], of, first + offsets[i]);
-  ArenaItem& item = *std::ranges::find(items_, of, &ArenaItem::id);
+  ArenaItem& item = *item_of(of);
   item.last = std::max(item.last, last);
   return true;
+}
+
+[[gnu::cold]] void ArenaItems::overwrite_input(const NodeRequest& node, const PreparedNode& prepared, int k,
+                                               std::span<const int> last_use, int steps) {
+  const std::vector<ValueId>&in = node.node.inputs, &out = node.node.outputs;
+  if (!kHasParts || !node.fixed_shapes || out.size() != 1 || !stays(out[0], last_use, steps)) return;
+  const ValueType& y = node.outputs[0];
+  for (size_t i = 0; i < in.size(); ++i) {
+    const ValueType& x = node.inputs[i];
+    if (!stays(in[i], last_use, steps) || !prepared.may_overwrite(i) || bit_width(x.dtype) != bit_width(y.dtype) ||
+        x.shape.elements() != y.shape.elements())
+      continue;
+    const ValueId of = within(in[i]);
+    const int64_t at = offset(in[i]);
+    ArenaItem& item = *item_of(of);
+    const auto is_beside = [&](ValueId id) { return id != kNoValue && id != in[i] && within(id) == of; };
+    if (item.last != k || std::ranges::any_of(in, is_beside)) continue;
+    item.last = std::max(k, last_use[static_cast<size_t>(out[0])]);
+    items_.erase(item_of(out[0]));
+    place(out[0], of, at);
+    in_place_.push_back(out[0]);
+    return;
+  }
 }
 
 [[gnu::cold]] void ArenaItems::lay_out(PlanParts& plan, const TypeOf& type, std::span<const int> last_use) const {
@@ -49,6 +83,13 @@ bool ArenaItems::stays(ValueId id, std::span<const int> last_use, int steps) con
     t = Tensor::view(t.dtype(), t.shape(), plan.arena->data() + item.offset, nullptr);
     t.set_quant(std::move(quant));
     plan.slots.push_back({item.id, item.bytes});
+  }
+  for (const ValueId id : in_place_) {
+    Tensor& t = plan.values[static_cast<size_t>(id)].tensor;
+    QuantPtr quant = t.quant();
+    auto* const bytes = plan.values[static_cast<size_t>(within(id))].tensor.data<std::byte>();
+    t = Tensor::view(t.dtype(), t.shape(), bytes + offset(id), nullptr);
+    t.set_quant(std::move(quant));
   }
   for (Step& step : plan.steps)
     if (auto* alias = std::get_if<AliasStep>(&step.work); kHasParts && alias)

@@ -5,7 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "backends/backend.h"
 #include "base/arena.h"
+#include "base/error.h"
 #include "ops/core/node_spec.h"
 #include "runtime/node_facts.h"
 #include "runtime/plan.h"
@@ -33,17 +35,24 @@ class ArenaItems {
   /// True if the node's outputs are parts of what stays in the arena, which then lives as long as they do. `last_use`:
   /// of each value, the number of steps for outputs of the graph, which runs may move.
   bool add_parts(const NodeSpec& node, std::span<const int> last_use, int steps);
+  /// Gives the output of step k, if there is but one, the storage of an input that has as many bytes, is read by no
+  /// step behind it and may be overwritten, where there is such an input and shapes are fixed. Precondition: the output
+  /// was added.
+  void overwrite_input(const NodeRequest& node, const PreparedNode& prepared, int k, std::span<const int> last_use,
+                       int steps);
   /// Makes the plan's values views of its arena, those within others included. `type`: of a value. Precondition: the
   /// items have offsets.
   void lay_out(PlanParts& plan, const TypeOf& type, std::span<const int> last_use) const;
 
   std::vector<ArenaItem>& items() { return items_; }
-  /// The value with the largest item; kNoValue: there are none.
-  ValueId largest() const;
+  /// A fault of the whole arena, told where its largest value is made.
+  Error at_largest(const Error& e, std::span<const Step> steps) const;
 
  private:
   ValueId within(ValueId id) const { return within_[static_cast<size_t>(id)]; }
   int64_t offset(ValueId id) const { return offsets_[static_cast<size_t>(id)]; }
+  /// Precondition: the value has an item.
+  std::vector<ArenaItem>::iterator item_of(ValueId id);
   void place(ValueId id, ValueId of, int64_t offset) {
     within_[static_cast<size_t>(id)] = of;
     offsets_[static_cast<size_t>(id)] = offset;
@@ -57,6 +66,7 @@ class ArenaItems {
   // By value: the one with an item that it lies within, itself for instance, or kNoValue; how far from its beginning.
   std::vector<ValueId> within_;
   std::vector<int64_t> offsets_;
+  std::vector<ValueId> in_place_;  ///< outputs that overwrite inputs
 };
 
 }  // namespace smelt

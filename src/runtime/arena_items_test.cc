@@ -80,5 +80,51 @@ TEST(ArenaItems, PartsLieWhereTheirValueDoes) {
   EXPECT_EQ(copying({1, 96}, 1, Shown::kViewOfPart), both);
 }
 
+/// Who else reads u.
+enum class Reader : uint8_t { kNone, kLater, kCaller };
+
+/// With int8 values u = p + q and v = tanh(u): the first 16 elements of v + q, for kLater of v + q + u.
+Model sum(const Shape& shape, Reader reader) {
+  auto module = std::make_shared<Module>();
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const ValueType type = ValueType::tensor(DType::kI8, shape, test::per_tensor(0.02f, 3, Rounding::kFixedDouble));
+  const auto node = [&](Op op, const std::shared_ptr<const Attrs>& attrs, const std::vector<ValueId>& in) {
+    const ValueId y = b.value("", type);
+    EXPECT_TRUE(b.node_to(op, attrs, in, {y}).ok());
+    return y;
+  };
+  BinaryAttrs fixed(Binary::kAdd);
+  fixed.rounding = Rounding::kFixedDouble;
+  const auto add = make_attrs<BinaryAttrs>(fixed);
+  const ValueId p = b.input("p", type), q = b.input("q", type), u = node(Op::kBinary, add, {p, q}),
+                v = node(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kTanh), {u});
+  ValueId w = node(Op::kBinary, add, {v, q});
+  if (reader == Reader::kLater) w = node(Op::kBinary, add, {w, u});
+  b.graph().outputs = {b.op(Op::kSlice, make_attrs<NoAttrs>(), {w, b.i64({0}), b.i64({16}), b.i64({0})}).value()};
+  if (reader == Reader::kCaller) b.graph().outputs.push_back(u);
+  EXPECT_TRUE(verify(*module).ok());
+  return ModelAccess::make(std::move(module));
+}
+
+TEST(ArenaItems, ResultsTakeThePlaceOfWhatNothingReads) {
+  constexpr int64_t kBytes = 4096;
+  for (const auto& [reader, values] : {std::pair{Reader::kNone, 1}, {Reader::kLater, 2}, {Reader::kCaller, 2}}) {
+    SessionOptions reference;
+    reference.backend = BackendKind::kReference;
+    auto session = Session::create(sum({kBytes}, reader), {}).value();
+    auto expected = Session::create(sum({kBytes}, reader), reference).value();
+    for (const unsigned seed : {1u, 2u}) {
+      const std::vector<Datum> in{test::random_quantized(DType::kI8, {kBytes}, 0.02f, 3, seed),
+                                  test::random_quantized(DType::kI8, {kBytes}, 0.02f, 3, seed + 2)};
+      const auto want = expected.run(in).value(), got = session.run(in).value();
+      for (size_t i = 0; i < want.size(); ++i)
+        EXPECT_EQ(test::values(got[i].tensor), test::values(want[i].tensor)) << "output " << i;
+    }
+    EXPECT_EQ(session.arena_bytes() / static_cast<size_t>(kBytes), static_cast<size_t>(values));
+  }
+}
+
 }  // namespace
 }  // namespace smelt

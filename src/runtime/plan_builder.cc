@@ -300,7 +300,13 @@ class PlanBuilder {
       if (node.outputs[i] != kNoValue) SMELT_TRY(in_arena(node.outputs[i], types[i], k));
     const bool empty = nothing_to_compute(node, [&](size_t i) { return types[i].shape.elements() == 0; });
     step.work = ReferenceStep{empty};
-    if (empty || find_kernel(node, draft, step)) return Ok();
+    if (empty) return Ok();
+    if (find_kernel(node, draft, step)) {
+      if (draft.prepared && !env_.tap && device_ == kNoBackend)
+        arena_.overwrite_input(request(node, draft), *draft.prepared, k, last_use_,
+                               static_cast<int>(plan_.steps.size()));
+      return Ok();
+    }
     if (needs_float(node, type_of(), types)) {
       // The reference kernel works on real numbers: the runtime wraps it, allocating as it goes.
       step.work = DynamicStep{};
@@ -447,19 +453,12 @@ class PlanBuilder {
     return Ok();
   }
 
-  /// A fault of the whole arena, told where its largest value is made.
-  Error at_largest(const Error& e) const {
-    const ValueId most = arena_.largest();
-    for (const Step& s : plan_.steps)
-      if (most != kNoValue && std::ranges::count(s.node->outputs, most) > 0) return e.within(node_label(*s.node));
-    return e;
-  }
-
   Status lay_out() {
     std::vector<ArenaItem>& items = arena_.items();
     plan_.arena_lower_bound = smelt::arena_lower_bound(items);
     plan_.arena_bytes = plan_arena(items);
-    if (auto s = env_.control.check_plan(plan_.arena_bytes, plan_.role); !s.ok()) return at_largest(s.error());
+    if (auto s = env_.control.check_plan(plan_.arena_bytes, plan_.role); !s.ok())
+      return arena_.at_largest(s.error(), plan_.steps);
     if (plan_.arena_bytes > 0) {
       plan_.arena =
           plan_.role == GraphRole::kEntry ? env_.entry_arena(plan_.arena_bytes) : ArenaMemory::make(plan_.arena_bytes);

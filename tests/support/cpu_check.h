@@ -23,13 +23,21 @@ inline void expect_chosen_dry(KernelRunner& runner, Isa isa) {
                          << (dry ? dry->name : "none") << " where nothing is packed";
 }
 
-/// Runs a kernel, compares its outputs and records that it was compared.
+/// Runs a kernel, also over the inputs that it may overwrite, compares its outputs and records that it was compared.
 inline void expect_runs(KernelRunner& runner, const KernelInfo& info, const Kernel& kernel, Isa isa, int threads,
                         const std::vector<Tensor>& expected, Tolerance tolerance) {
   SCOPED_TRACE(std::string(info.name) + " " + to_string(isa) + " threads " + std::to_string(threads));
   const auto got = runner.run(kernel, threads);
   ASSERT_TRUE(got.ok()) << got.error().message();
   note_compared(info.name);
+  const auto in_place = runner.run_in_place(kernel, threads);
+  ASSERT_TRUE(in_place.ok()) << in_place.error().message();
+  for (size_t i = 0; i < in_place->size(); ++i) {
+    SCOPED_TRACE("over input " + std::to_string(i));
+    if ((*in_place)[i].empty()) continue;
+    expect_same((*in_place)[i][0], expected[0], tolerance);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
   for (size_t i = 0; i < expected.size(); ++i) {
     SCOPED_TRACE("output " + std::to_string(i));
     expect_same((*got)[i], expected[i], tolerance);

@@ -97,6 +97,26 @@ Result<std::vector<Tensor>> KernelRunner::run(const Kernel& kernel, int threads)
   return std::move(ctx.outputs());
 }
 
+Result<std::vector<std::vector<Tensor>>> KernelRunner::run_in_place(const Kernel& kernel, int threads) {
+  std::vector<std::vector<Tensor>> all(data_.size());
+  for (size_t i = 0; i < data_.size() && out_types_.size() == 1; ++i) {
+    if (!data_[i].is_tensor() || constants_[i] || !kernel.may_overwrite(i)) continue;
+    const Tensor x = data_[i].tensor;
+    KernelRunnerContext ctx(*this, threads, kernel.scratch_bytes());
+    Tensor& y = ctx.output(0);
+    if (bit_width(x.dtype()) != bit_width(y.dtype()) || x.elements() != y.elements()) continue;
+    std::memcpy(y.raw(), x.raw(), y.bytes());
+    Tensor same = Tensor::view(x.dtype(), x.shape(), y.raw(), nullptr);
+    same.set_quant(x.quant());
+    data_[i] = Datum(std::move(same));
+    const Status done = kernel.run(ctx);
+    data_[i] = Datum(x);
+    SMELT_TRY(done);
+    all[i] = std::move(ctx.outputs());
+  }
+  return all;
+}
+
 KernelRunnerContext::KernelRunnerContext(KernelRunner& runner, int threads, size_t scratch_bytes)
     : runner_(runner), pool_(threads), fixed_bytes_((scratch_bytes + 63) / 64 * 64) {
   node_ = &runner.node_;

@@ -29,6 +29,9 @@ class KernelRunner {
   std::string refusal(Isa isa);
   /// All outputs. The kernel finds their elements undefined.
   Result<std::vector<Tensor>> run(const Kernel& kernel, int threads = 1);
+  /// As run(), with the only output in the storage of each input in turn that the kernel may overwrite; by input, empty
+  /// for others.
+  Result<std::vector<std::vector<Tensor>>> run_in_place(const Kernel& kernel, int threads = 1);
   Status shape_error() const { return infer_status_; }
   KernelSpec spec(Isa isa, int threads, PackCache& packs);
 

@@ -84,6 +84,8 @@ class CpuSegment final : public Segment {
 };
 
 struct CpuNode final : PreparedNode {
+  bool may_overwrite(size_t input) const override { return made.kernel->may_overwrite(input); }
+
   SegmentKernel made;
   Sharing sharing = Sharing::kAll;
   const char* name = "";  ///< of the first node's kernel

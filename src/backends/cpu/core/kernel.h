@@ -45,6 +45,9 @@ class Kernel {
   virtual ~Kernel() = default;
   /// Bytes that run() asks ctx.scratch() for, in one call.
   virtual size_t scratch_bytes() const { return 0; }
+  /// True if run() may be given an only output that is the storage of that input, which has as many bytes: it reads an
+  /// element for the last time before it writes what takes its place.
+  virtual bool may_overwrite(size_t /*input*/) const { return false; }
   /// Makes run() compute the epilogue on its output. False: the kernel takes none, or no further one.
   virtual bool take_epilogue(const EpilogueF32& /*epilogue*/) { return false; }
   /// What kernels that run others by bands of rows need of it; null: not to be run so.

@@ -188,6 +188,7 @@ class BinaryFixed final : public Kernel {
     if (same_of_every_pair(*node_.near.blocks, least_numbers_for(spec.isa), flip, row_by(node_), row_by(certain)))
       node_ = certain;
   }
+  bool may_overwrite(size_t /*input*/) const override { return true; }
   Status run(KernelContext& ctx) const override {
     loops_.each_row(ctx, bytes_, bytes_, [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
       rows_(node_, a, sa, b, sb, y, n);

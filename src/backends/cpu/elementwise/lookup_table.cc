@@ -150,6 +150,7 @@ class UnaryTable final : public Kernel {
  public:
   using LookUp = void (*)(const T* table, const uint8_t* x, int64_t n, T* y);
   UnaryTable(Packed table, int64_t n, LookUp look_up) : table_(std::move(table)), n_(n), look_up_(look_up) {}
+  bool may_overwrite(size_t input) const override { return input == 0; }
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<uint8_t>();
     T* y = ctx.output(0).data<T>();
