@@ -143,10 +143,10 @@ Result<QuantPtr> read_quantization(SubgraphReader& subgraph, const tfl::Tensor& 
   std::memcpy(q->scales.data(), p->scale()->Data(), count * sizeof(float));
   for (const float s : q->scales)
     if (!(s > 0 && std::isfinite(s))) SMELT_TRY(check_scale(subgraph, s, matters));
-  q->zero_points.resize(zeros);
   const flatbuffers::Vector<int64_t>* const zero_points = p->zero_point();
   uint64_t any = 0;
   for (uint32_t i = 0; i < zeros; ++i) any |= static_cast<uint64_t>(zero_points->Get(i));
+  if (any != 0) q->zero_points.resize(zeros);
   for (uint32_t i = 0; any != 0 && i < zeros; ++i) {
     const int64_t z = zero_points->Get(i);
     if (z != 0 && matters) SMELT_TRY(check_zero_point(subgraph, z, dtype));
