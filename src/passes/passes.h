@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -109,6 +110,12 @@ void channels_last(Graph& graph);
 std::vector<ValueId> widen_float16(Graph& graph);
 /// Adds a Cast of one value to the element type of another behind the graph's nodes. `origin` names the pass.
 void append_cast(Graph& graph, ValueId from, ValueId to, const char* origin);
+
+/// A module to change: `module` itself where nothing else holds it, else a copy.
+inline std::shared_ptr<Module> own_module(std::shared_ptr<const Module> module) {
+  if (module.use_count() == 1) return std::const_pointer_cast<Module>(std::move(module));  // none is made const
+  return std::make_shared<Module>(*module);
+}
 
 /// For back-ends without kPerToken values: replaces each Quantize to kPerToken by DynamicQuantize and DequantizeLinear.
 /// A MatMul of int8 rows with a constant matrix of integers reads the integers, with scales and zero points as inputs.

@@ -63,11 +63,11 @@ class ByteTabulator {
     }
     return !tables_.empty();
   }
-  /// Puts the tables into a copy of the graph.
-  void apply(Graph& copy) {
-    for (Value& v : constants_) copy.add_value(std::move(v));
-    for (auto& [k, node] : tables_) copy.nodes[k] = std::move(node);
-    if (!tables_.empty()) remove_dead_nodes(copy);
+  /// Puts the tables into the graph or a copy of it; nothing may be called afterwards.
+  void apply(Graph& graph) {
+    for (Value& v : constants_) graph.add_value(std::move(v));
+    for (auto& [k, node] : tables_) graph.nodes[k] = std::move(node);
+    if (!tables_.empty()) remove_dead_nodes(graph);
   }
 
  private:
@@ -169,9 +169,9 @@ std::shared_ptr<const Module> tabulate_byte_functions(std::shared_ptr<const Modu
     if (has_bytes(graph)) any = t.find() || any;
   }
   if (!any) return module;
-  auto copy = std::make_shared<Module>(*module);
-  for (size_t i = 0; i < tabulators.size(); ++i) tabulators[i].apply(copy->graphs[i]);
-  return copy;
+  const auto own = own_module(std::move(module));
+  for (size_t i = 0; i < tabulators.size(); ++i) tabulators[i].apply(own->graphs[i]);
+  return own;
 }
 
 }  // namespace smelt

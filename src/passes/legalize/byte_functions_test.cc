@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
@@ -107,6 +109,16 @@ TEST(ByteFunctions, OfTwoValuesStay) {
   const ValueId y = g.binary(Binary::kMul, g.x, g.unary(Unary::kSigmoid, other));
   g.builder.graph().outputs = {y};
   EXPECT_EQ(tabulate_byte_functions(g.module)->graphs[0].nodes.size(), 2u);
+}
+
+TEST(ByteFunctions, ChangeAModuleThatNothingElseHolds) {
+  ByteGraph swish;
+  swish.builder.graph().outputs = {swish.binary(Binary::kMul, swish.x, swish.unary(Unary::kSigmoid, swish.x))};
+  const Module* const before = swish.module.get();
+  const auto shared = tabulate_byte_functions(swish.module);
+  EXPECT_NE(shared.get(), before);
+  EXPECT_EQ(before->graphs[0].nodes.size(), 2u);
+  EXPECT_EQ(tabulate_byte_functions(std::move(swish.module)).get(), before);
 }
 
 }  // namespace

@@ -157,12 +157,12 @@ std::shared_ptr<const Module> dynamic_quantize(std::shared_ptr<const Module> mod
     });
   };
   if (std::none_of(module->graphs.begin(), module->graphs.end(), has_dynamic_rows)) return module;
-  auto copy = std::make_shared<Module>(*module);
-  for (Graph& graph : copy->graphs) {
+  const auto own = own_module(std::move(module));
+  for (Graph& graph : own->graphs) {
     Rewriter(graph).run();
     use_quantized_rows(graph);
   }
-  return copy;
+  return own;
 }
 
 }  // namespace smelt

@@ -186,9 +186,9 @@ bool has_integer_products(const Graph& g) {
 
 std::shared_ptr<const Module> fuse_integer_products(std::shared_ptr<const Module> module) {
   if (std::none_of(module->graphs.begin(), module->graphs.end(), has_integer_products)) return module;
-  auto copy = std::make_shared<Module>(*module);
-  for (Graph& graph : copy->graphs) fuse_integer_products(graph);
-  return copy;
+  const auto own = own_module(std::move(module));
+  for (Graph& graph : own->graphs) fuse_integer_products(graph);
+  return own;
 }
 
 }  // namespace smelt

@@ -100,14 +100,16 @@ std::map<RunTimeQuantized, int> users_of(const Graph& g) {
 }  // namespace
 
 std::shared_ptr<const Module> share_dynamic_quantization(std::shared_ptr<const Module> module) {
-  std::shared_ptr<Module> copy;
-  for (size_t i = 0; i < module->graphs.size(); ++i) {
-    const auto users = users_of(module->graphs[i]);
-    if (std::ranges::none_of(users, [](const auto& u) { return u.second > 1; })) continue;
-    if (!copy) copy = std::make_shared<Module>(*module);
-    share(copy->graphs[i], users);
-  }
-  return copy ? std::move(copy) : module;
+  std::vector<std::map<RunTimeQuantized, int>> users;
+  for (const Graph& g : module->graphs) users.push_back(users_of(g));
+  const auto shares = [](const auto& of_graph) {
+    return std::ranges::any_of(of_graph, [](const auto& u) { return u.second > 1; });
+  };
+  if (std::ranges::none_of(users, shares)) return module;
+  const auto own = own_module(std::move(module));
+  for (size_t i = 0; i < users.size(); ++i)
+    if (shares(users[i])) share(own->graphs[i], users[i]);
+  return own;
 }
 
 }  // namespace smelt
