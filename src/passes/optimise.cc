@@ -8,7 +8,9 @@ Status optimise(Module& module, const Evaluate& evaluate) {
     const std::vector<ValueId> constants = fold_constants(graph, evaluate);
     remove_dead_nodes(graph);
     if (builds_op("ShapeOf") || builds_op("Expand")) fold_shape_arithmetic(module, graph, evaluate, constants);
-    if (builds_op("Cast") || builds_op("Expand") || builds_op("Concat")) remove_identities(graph);
+    if (builds_op("Dequantize")) sink_dequantize(graph);
+    if (builds_op("Cast") || builds_op("Expand") || builds_op("Concat") || builds_op("Unary") || builds_op("BitCast"))
+      remove_identities(graph);
     if (builds_op("LayerNorm") || builds_op("GroupNorm") || builds_op("Unary") || builds_op("MatMul")) recompose(graph);
     if (builds_op("Attention")) {
       part_joint_heads(graph);

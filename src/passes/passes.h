@@ -40,12 +40,14 @@ bool fold_node(Graph& graph, const Node& node, const Evaluate& evaluate);
 /// the shapes of what follows.
 void fold_shape_arithmetic(Module& module, Graph& graph, const Evaluate& evaluate,
                            const std::vector<ValueId>& constants = {});
-/// Removes Casts to the type that a value has, Expands to its shape and Concats of it alone; their readers read the
-/// value itself.
+/// Removes Casts to the type that a value has, Expands to its shape, Concats of it alone, its copies and what quantizes
+/// or casts it back to the integers that it was; their readers read the value itself.
 void remove_identities(Graph& graph);
 /// Moves a Gather of dequantized constant integers, embeddings for example, before the DequantizeLinear of one scale:
 /// only the integers that are read become real numbers.
 void gather_before_dequantize(Graph& graph);
+/// Moves Dequantizes behind nodes that only move elements, where Quantizes alone read these: the integers are moved.
+void sink_dequantize(Graph& graph);
 /// Nodes without effects read the outputs of equal nodes before them in place of their own: equal operator, attributes
 /// and inputs. A value that would live longer for that and so make the graph need more memory is computed again.
 void merge_common_subexpressions(Graph& graph);
@@ -96,7 +98,8 @@ void fuse_quantization(Graph& graph, const QuantizedOperators& operators = {});
 
 // layout/
 
-/// Makes convolutions and the nodes between them channels-last, with a Transpose before and behind each such region.
+/// Makes convolutions and the nodes between them channels-last, with a Transpose before and behind each such region. So
+/// it does nodes between a Transpose from channels-last images and one to them, or a convolution.
 void channels_last(Graph& graph);
 
 // Passes that optimise() does not run.

@@ -1,42 +1,79 @@
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "ops/core/op.h"
+#include "ops/elementwise/elementwise.h"
 #include "passes/passes.h"
+#include "tensor/quant_params.h"
 
 namespace smelt {
 namespace {
 
+bool is_copy(const Node& n) {
+  switch (n.op) {
+    case Op::kCast:
+    case Op::kExpand:
+      return true;
+    case Op::kConcat:
+      return n.inputs.size() == 1;
+    case Op::kUnary:
+      return static_cast<const UnaryAttrs&>(*n.attrs).fn == Unary::kIdentity;
+    default:
+      return false;
+  }
+}
+
+bool of_one_type(const ValueType& x, const ValueType& y) {
+  return x.kind == ValueType::Kind::kTensor && y.kind == x.kind && x.dtype != DType::kInvalid && x.dtype == y.dtype &&
+         same_quant_params(x.quant, y.quant);
+}
+
 /// True if a node gives its first input as it is.
 bool is_identity(const Graph& graph, const Node& n) {
-  const bool joins_one = n.op == Op::kConcat && n.inputs.size() == 1;
-  if ((n.op != Op::kCast && n.op != Op::kExpand && !joins_one) || n.inputs[0] == kNoValue || n.outputs[0] == kNoValue)
-    return false;
+  if (!is_copy(n) || n.inputs[0] == kNoValue || n.outputs[0] == kNoValue) return false;
   const ValueType &x = graph.value(n.inputs[0]).type, &y = graph.value(n.outputs[0]).type;
-  if (x.kind != ValueType::Kind::kTensor || y.kind != x.kind || x.dtype == DType::kInvalid || x.dtype != y.dtype ||
-      x.quant || y.quant)
-    return false;
+  if (!of_one_type(x, y) || (x.quant && n.op != Op::kUnary)) return false;
   return n.op != Op::kExpand || (x.is_static() && y.is_static() && x.shape == y.shape);
+}
+
+/// The operator that a second one behind it undoes, if both values have one type: back to the same integers.
+std::optional<Op> undone(Op op) {
+  if (op == Op::kQuantize) return Op::kDequantize;
+  return op == Op::kBitCast ? std::optional(Op::kBitCast) : std::nullopt;
 }
 
 }  // namespace
 
 void remove_identities(Graph& graph) {
-  if (std::ranges::none_of(graph.nodes, [&](const Node& n) { return is_identity(graph, n); })) return;
+  if (std::ranges::none_of(graph.nodes, [&](const Node& n) { return undone(n.op) || is_identity(graph, n); })) return;
   std::vector<ValueId> same(graph.values.size());
+  std::vector<int> producer(graph.values.size(), -1);
   std::vector<bool> keeps(graph.values.size(), false);  // what a graph takes and gives, and variables as they were
   for (size_t i = 0; i < same.size(); ++i) same[i] = static_cast<ValueId>(i);
   for (const ValueId id : graph.outputs)
     if (id != kNoValue) keeps[static_cast<size_t>(id)] = true;
-  for (Node& n : graph.nodes) {
+  // The value that the output of a node is; kNoValue: another one.
+  const auto source = [&](const Node& n) {
+    if (is_identity(graph, n)) return n.inputs[0];
+    const auto before = undone(n.op);
+    const int k = before && n.inputs[0] != kNoValue ? producer[static_cast<size_t>(n.inputs[0])] : -1;
+    if (k < 0 || n.outputs[0] == kNoValue || graph.nodes[static_cast<size_t>(k)].op != *before) return kNoValue;
+    const ValueId x = graph.nodes[static_cast<size_t>(k)].inputs[0];
+    return of_one_type(graph.value(x).type, graph.value(n.outputs[0]).type) ? x : kNoValue;
+  };
+  for (size_t k = 0; k < graph.nodes.size(); ++k) {
+    Node& n = graph.nodes[k];
     for (ValueId& id : n.inputs)
       if (id != kNoValue) id = same[static_cast<size_t>(id)];
+    for (const ValueId id : n.outputs)
+      if (id != kNoValue) producer[static_cast<size_t>(id)] = static_cast<int>(k);
     if (op_info(n.op).flags & (kEffect | kControl)) {
       for (const ValueId id : n.outputs)
         if (id != kNoValue) keeps[static_cast<size_t>(id)] = true;
-    } else if (is_identity(graph, n) && !keeps[static_cast<size_t>(n.inputs[0])] &&
-               !keeps[static_cast<size_t>(n.outputs[0])]) {
-      same[static_cast<size_t>(n.outputs[0])] = n.inputs[0];
+    } else if (const ValueId x = source(n);
+               x != kNoValue && !keeps[static_cast<size_t>(x)] && !keeps[static_cast<size_t>(n.outputs[0])]) {
+      same[static_cast<size_t>(n.outputs[0])] = x;
     }
   }
   remove_dead_nodes(graph);

@@ -36,6 +36,34 @@ TEST(RemoveIdentities, ConcatenationsOfOneValue) {
               {"Concat", "Unary"});
 }
 
+TEST(RemoveIdentities, Copies) {
+  check_fused({2, 1, 4},
+              [](Forms& f, ValueId x) {
+                const auto copy = [&](ValueId v) { return f.unary(Unary::kIdentity, v); };
+                return f.unary(Unary::kTanh, copy(copy(f.unary(Unary::kExp, x))));
+              },
+              {"Unary", "Unary"});
+}
+
+TEST(RemoveIdentities, IntegersThatBecomeWhatTheyWere) {
+  check_fused({2, 1, 4},
+              [](Forms& f, ValueId x) {
+                const QuantPtr quant = test::per_tensor(0.05F, 3);
+                const auto convert = [&](Op op, ValueId v, DType type, const QuantPtr& q) {
+                  auto made = f.b.op_as(op, op == Op::kBitCast ? make_attrs<CastAttrs>(type) : make_attrs<NoAttrs>(),
+                                        {v}, ValueType::tensor(type, Shape{2, 1, 4}, q));
+                  EXPECT_TRUE(made.ok()) << made.error().message();
+                  return made.ok() ? *made : 0;
+                };
+                const ValueId integers = convert(Op::kQuantize, x, DType::kI8, quant);
+                const ValueId real = convert(Op::kDequantize, integers, DType::kF32, nullptr);
+                const ValueId again = convert(Op::kQuantize, real, DType::kI8, quant);
+                const ValueId raw = convert(Op::kBitCast, again, DType::kI8, nullptr);
+                return convert(Op::kDequantize, convert(Op::kBitCast, raw, DType::kI8, quant), DType::kF32, nullptr);
+              },
+              {"Quantize", "Dequantize"});
+}
+
 TEST(RemoveIdentities, OthersStay) {
   check_fused({2, 1, 4},
               [](Forms& f, ValueId x) {

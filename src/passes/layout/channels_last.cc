@@ -12,6 +12,7 @@
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
+#include "passes/layout/image_forms.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
 
@@ -29,6 +30,7 @@ class ChannelsLast {
   void run() {
     grow();
     find_constant();
+    wanted_ = wanted_channels_last(g_);
     std::vector<Node> nodes = std::move(g_.nodes);
     g_.nodes.clear();
     g_.nodes.reserve(nodes.size());
@@ -218,7 +220,7 @@ class ChannelsLast {
     if (!permutable(n.inputs[0])) return false;
     if (n.op == Op::kConv || n.op == Op::kConvTranspose || n.op == Op::kConvInteger) return conv(n);
     if (n.op == Op::kReshape || n.op == Op::kSqueeze || n.op == Op::kUnsqueeze) return reshape(n);
-    if (!has_last(n.inputs[0])) return false;
+    if (!has_last(n.inputs[0])) return turned(n);
     if (op_info(n.op).flags & kAnyLayout) return !needs_channels_first(n) && relayout(n);
     const int r = rank(n.inputs[0]);
     switch (n.op) {
@@ -265,6 +267,19 @@ class ChannelsLast {
     }
   }
 
+  /// Takes a Transpose of channels-last images to channels-first ones for what it is. False for another node.
+  bool turned(const Node& n) {
+    const ValueId x = n.inputs[0], y = n.outputs[0];
+    if (n.op != Op::kTranspose || n.inputs.size() != 1 || !permutable(y) || !wanted_[static_cast<size_t>(y)] ||
+        constant_[static_cast<size_t>(x)] ||
+        static_cast<const TransposeAttrs&>(*n.attrs).perm != channels_first_perm(rank(x)))
+      return false;
+    need_first(x);
+    last_[static_cast<size_t>(y)] = x;
+    ready_[static_cast<size_t>(y)] = 0;
+    return true;
+  }
+
   bool conv(const Node& n) {
     const auto& a = static_cast<const ConvAttrs&>(*n.attrs);
     if (a.layout != Layout::kChannelsFirst || !one_output(n) || !permutable(n.outputs[0])) return false;
@@ -291,29 +306,11 @@ class ChannelsLast {
                        static_cast<const TransposeAttrs&>(*before.attrs).perm == channels_first_perm(rank(id));
     return turns ? before.inputs[0] : kNoValue;
   }
-  /// The target of a Reshape [n, spatial, c] that does in channels-last form what `n` does, which changes the spatial
-  /// dimensions alone: pixels of an image become a row of tokens, or the other way. Empty for another node.
-  std::vector<int64_t> channels_last_target(const Node& n) const {
-    const Shape &from = type(n.inputs[0]).shape, &to = type(n.outputs[0]).shape;
-    if (from[1] < 1 || from[1] != to[1]) return {};
-    const Tensor* given = n.op == Op::kReshape ? constant(n, 1) : nullptr;
-    const bool copies = given && given->elements() > 0 && get_int(*given, 0) == 0 &&
-                        !static_cast<const ReshapeAttrs&>(*n.attrs).allow_zero;
-    if (!copies && (from[0] < 1 || from[0] != to[0])) return {};
-    std::vector<int64_t> target{0};  // 0 keeps the batch dimension, which a caller may change
-    for (int i = 2; i < to.rank(); ++i) {
-      if (to[i] == 0) return {};
-      target.push_back(to[i] < 0 ? -1 : to[i]);
-    }
-    if (std::count(target.begin(), target.end(), -1) > 1) return {};
-    target.push_back(to[1]);
-    return target;
-  }
   bool reshape(const Node& n) {
     const ValueId x = n.inputs[0], y = n.outputs[0];
     if (!permutable(y) || type(x).quant || type(y).quant) return false;
     const ValueId from = existing_last(x);
-    std::vector<int64_t> target = from == kNoValue ? std::vector<int64_t>{} : channels_last_target(n);
+    std::vector<int64_t> target = from == kNoValue ? std::vector<int64_t>{} : channels_last_target(g_, n);
     if (target.empty()) return false;
     Node m = n;
     m.op = Op::kReshape;
@@ -477,6 +474,7 @@ class ChannelsLast {
 
   Graph& g_;
   std::vector<int> reads_;      ///< reads of a value of the graph as it was, by nodes
+  std::vector<char> wanted_;    ///< wanted_channels_last() of the graph as it was
   std::vector<ValueId> last_;   ///< channels-last form of a value, or kNoValue
   std::vector<char> ready_;     ///< the channels-first form exists
   std::vector<char> constant_;  ///< the value depends on constants alone

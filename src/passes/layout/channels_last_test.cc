@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "ops/conv/conv.h"
@@ -76,6 +78,41 @@ TEST(ChannelsLast, TokensBecomeAnImageWithoutATranspose) {
       EXPECT_EQ(static_cast<const TransposeAttrs&>(*n.attrs).perm, (std::vector<int64_t>{0, 1, 2}));
     }
   }
+}
+
+/// Number of Transposes that move elements, of a convolution of channels-last images x [1, 6, 5, 8], a Transpose, ReLU
+/// and a sum on channels-first ones, and what reads these: a Transpose back and a convolution, or the graph's output.
+int transposes_between(bool convolved) {
+  auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  test::Forms f{Builder(*module, 0)};
+  const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, Shape{1, 6, 5, 8}));
+  ConvAttrs conv;
+  conv.layout = Layout::kChannelsLast;
+  const auto convolve = [&](ValueId v) {
+    return f.op(Op::kConv, make_attrs<ConvAttrs>(conv), {v, f.weights({8, 8, 1, 1})});
+  };
+  const ValueId first = f.transpose(convolve(x), {0, 3, 1, 2});
+  ValueId y = f.binary(Binary::kAdd, f.unary(Unary::kRelu, first), first);
+  if (convolved) y = convolve(f.transpose(y, {0, 2, 3, 1}));
+  Graph& graph = module->graphs[0];
+  graph.outputs = {y};
+  const Tensor in = test::random_tensor(DType::kF32, {1, 6, 5, 8}, -1, 1, 1);
+  const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), in));
+  channels_last(graph);
+  EXPECT_TRUE(verify(*module).ok());
+  test::expect_near(test::run_on_reference(module, in), before, 1e-6, 1e-6);
+  return static_cast<int>(std::ranges::count_if(graph.nodes, [](const Node& n) {
+    return n.op == Op::kTranspose &&
+           static_cast<const TransposeAttrs&>(*n.attrs).perm != std::vector<int64_t>{0, 1, 2, 3};
+  }));
+}
+
+TEST(ChannelsLast, NodesBetweenTransposesNeedNone) {
+  EXPECT_EQ(transposes_between(true), 0);
+  EXPECT_EQ(transposes_between(false), 1);
 }
 
 TEST(ChannelsLast, TransposedConvolutionsOfFewFilters) {

@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "ops/core/op.h"
+#include "passes/passes.h"
+#include "tensor/quant_params.h"
+
+namespace smelt {
+namespace {
+
+/// True for operators that move elements of input 0 alone, whatever its type is.
+bool moves_one_value(Op op) {
+  constexpr Op kOperators[] = {Op::kReshape, Op::kSqueeze, Op::kUnsqueeze,    Op::kFlatten,   Op::kTranspose,
+                               Op::kExpand,  Op::kSlice,   Op::kStridedSlice, Op::kSliceSize, Op::kSplit};
+  return std::ranges::find(kOperators, op) != std::end(kOperators);
+}
+
+class DequantizeSinker {
+ public:
+  explicit DequantizeSinker(Graph& g) : g_(g), rounded_(g.values.size(), 0), integers_(g.values.size(), kNoValue) {}
+
+  void run() {
+    find_rounded();
+    bool any = false;
+    for (const Node& n : g_.nodes) any = any || dequantizes_for_movement(n);
+    if (!any) return;
+    std::vector<Node> nodes = std::move(g_.nodes);
+    g_.nodes.clear();
+    for (Node& n : nodes) {
+      if (n.op == Op::kDequantize && is_f32(n.outputs[0]) && is_per_tensor(g_.value(n.inputs[0]).type.quant))
+        integers_[static_cast<size_t>(n.outputs[0])] = n.inputs[0];
+      else if (moves_one_value(n.op) && integers(n.inputs[0]) != kNoValue && is_rounded(n))
+        move(n);
+      g_.nodes.push_back(std::move(n));
+      for (Node& d : behind_) g_.nodes.push_back(std::move(d));
+      behind_.clear();
+    }
+    remove_dead_nodes(g_);
+  }
+
+ private:
+  bool is_f32(ValueId id) const {
+    const ValueType& t = g_.value(id).type;
+    return t.kind == ValueType::Kind::kTensor && t.dtype == DType::kF32 && !t.quant;
+  }
+  /// Marks the values that only Quantizes read, or nodes that move elements to such values.
+  void find_rounded() {
+    std::vector<char> others(g_.values.size(), 0), any(g_.values.size(), 0);
+    for (const ValueId id : g_.outputs)
+      if (id != kNoValue) others[static_cast<size_t>(id)] = 1;
+    for (size_t k = g_.nodes.size(); k-- > 0;) {
+      const Node& n = g_.nodes[k];
+      for (const ValueId id : n.outputs)
+        if (id != kNoValue)
+          rounded_[static_cast<size_t>(id)] = any[static_cast<size_t>(id)] && !others[static_cast<size_t>(id)];
+      const bool rounds = n.op == Op::kQuantize || (moves_one_value(n.op) && is_rounded(n));
+      for (size_t i = 0; i < n.inputs.size(); ++i)
+        if (n.inputs[i] != kNoValue) (i == 0 && rounds ? any : others)[static_cast<size_t>(n.inputs[i])] = 1;
+    }
+  }
+  bool is_rounded(const Node& n) const {
+    return std::ranges::all_of(n.outputs,
+                               [&](ValueId id) { return id != kNoValue && rounded_[static_cast<size_t>(id)]; });
+  }
+  bool dequantizes_for_movement(const Node& n) const {
+    return n.op == Op::kDequantize && n.outputs[0] != kNoValue && rounded_[static_cast<size_t>(n.outputs[0])];
+  }
+  ValueId integers(ValueId id) const {
+    return id == kNoValue || static_cast<size_t>(id) >= integers_.size() ? kNoValue
+                                                                         : integers_[static_cast<size_t>(id)];
+  }
+  /// Makes a node move integers, with a Dequantize of each output behind it.
+  void move(Node& n) {
+    const ValueId x = integers(n.inputs[0]);
+    n.inputs[0] = x;
+    for (ValueId& id : n.outputs) {
+      Value v;
+      v.name = g_.value(id).name;
+      v.type = g_.value(id).type;
+      v.type.dtype = g_.value(x).type.dtype;
+      v.type.quant = g_.value(x).type.quant;
+      const ValueId made = g_.add_value(std::move(v));
+      Node d;
+      d.op = Op::kDequantize;
+      d.attrs = make_attrs<NoAttrs>();
+      d.inputs = {made};
+      d.outputs = {id};
+      d.name = n.name;
+      d.origin = n.origin;
+      integers_[static_cast<size_t>(id)] = made;
+      behind_.push_back(std::move(d));
+      id = made;
+    }
+  }
+
+  Graph& g_;
+  std::vector<char> rounded_;      ///< by value: see find_rounded()
+  std::vector<ValueId> integers_;  ///< by value of the graph as it was: what a Dequantize makes it from
+  std::vector<Node> behind_;       ///< Dequantizes to stand behind the node that is moved
+};
+
+}  // namespace
+
+void sink_dequantize(Graph& graph) { DequantizeSinker(graph).run(); }
+
+}  // namespace smelt
