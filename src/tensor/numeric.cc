@@ -344,6 +344,14 @@ void to_floats(const Tensor& t, float* out) {
     if (t.elements()) std::memcpy(out, t.raw(), static_cast<size_t>(t.elements()) * 4);
     return;
   }
+  if (t.dtype() == DType::kF16) {
+    std::transform(t.data<uint16_t>(), t.data<uint16_t>() + t.elements(), out, f16_to_f32);
+    return;
+  }
+  if (t.dtype() == DType::kBF16) {
+    std::transform(t.data<uint16_t>(), t.data<uint16_t>() + t.elements(), out, bf16_to_f32);
+    return;
+  }
   for (int64_t i = 0; i < t.elements(); ++i) out[i] = static_cast<float>(get_double(t, i));
 }
 void to_ints(const Tensor& t, int64_t* out) {

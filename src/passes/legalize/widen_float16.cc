@@ -54,6 +54,7 @@ class Widener {
     std::vector<Node> nodes = std::move(g_.nodes);
     g_.nodes.clear();
     for (Node& n : nodes) {
+      if (casts_constant(n)) continue;
       if (computes_float32(n))
         widen(n);
       else
@@ -81,6 +82,18 @@ class Widener {
     if (!any) return false;
     return moves_any_type(n.op) ? from_wide : (flags & kWidensToFloat) != 0;
   }
+
+  /// Takes a node that casts a float32 constant for the float16 value of its result. False for another node.
+  bool casts_constant(const Node& n) {
+    if (n.op != Op::kCast || n.inputs[0] == kNoValue || !narrow(n.outputs[0])) return false;
+    const auto constant = g_.value(n.inputs[0]).constant;
+    if (!constant || constant->dtype() != DType::kF32 || constant->quant() || is_input(n.inputs[0])) return false;
+    const ValueId made = add_wide(n.outputs[0]);
+    g_.value(made).constant = constant;
+    wide_[static_cast<size_t>(n.outputs[0])] = pending_[n.outputs[0]] = made;
+    return true;
+  }
+  bool is_input(ValueId id) const { return std::ranges::find(g_.inputs, id) != g_.inputs.end(); }
 
   /// Gives the node float32 operands and results.
   void widen(Node& n) {

@@ -114,6 +114,24 @@ TEST(WidenFloat16, EinsteinSumsAreFloat32) {
   EXPECT_EQ(ops, (std::vector<Op>{Op::kCast, Op::kUnary, Op::kEinsum, Op::kCast}));
 }
 
+TEST(WidenFloat16, Float32ConstantsThatAreCastStayAsTheyAre) {
+  Module module;
+  module.graphs.resize(1);
+  module.methods.push_back({"main", 0});
+  Builder b(module, 0);
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF16, Shape{4, 5}));
+  const ValueId w = b.constant("w", Tensor(DType::kF32, Shape{5, 6}));
+  const ValueId narrow = b.op(Op::kCast, make_attrs<CastAttrs>(DType::kF16), {w}).value();
+  b.graph().outputs = {b.op(Op::kMatMul, make_attrs<MatMulAttrs>(), {x, narrow}).value(), narrow};
+  Graph& g = module.graphs[0];
+  widen_float16(g);
+  ASSERT_TRUE(verify(module).ok()) << verify(module).error().message();
+  std::vector<Op> ops;
+  for (const Node& n : g.nodes) ops.push_back(n.op);
+  EXPECT_EQ(ops, (std::vector<Op>{Op::kCast, Op::kMatMul, Op::kCast, Op::kCast}));
+  EXPECT_EQ(g.value(g.nodes[1].inputs[1]).constant, g.value(w).constant);
+}
+
 TEST(WidenFloat16, FloatGraphsStayAsTheyAre) {
   auto module = chain_of_products(DType::kF32, 2);
   const size_t nodes = module->graphs[0].nodes.size(), values = module->graphs[0].values.size();
