@@ -5,6 +5,7 @@ namespace smelt {
 
 Status optimise(Module& module, const Evaluate& evaluate) {
   for (Graph& graph : module.graphs) {
+    if (builds_op("MatMul") && builds_op("Transpose")) read_matrices_transposed(graph);
     const std::vector<ValueId> constants = fold_constants(graph, evaluate);
     remove_dead_nodes(graph);
     if (builds_op("ShapeOf") || builds_op("Expand")) fold_shape_arithmetic(module, graph, evaluate, constants);

@@ -24,6 +24,8 @@ Status optimise(Module& module, const Evaluate& evaluate);
 
 /// Drops trailing optional outputs that nobody reads, so that kernels without statistics or indices apply.
 void drop_unread_outputs(Graph& graph);
+/// Products with the Transpose of a constant matrix read the matrix itself, as it lies in the file.
+void read_matrices_transposed(Graph& graph);
 /// Removes nodes without effects whose outputs nobody reads, and trailing optional outputs that nobody reads.
 void remove_dead_nodes(Graph& graph);
 /// Evaluates nodes whose inputs are all constants and makes their outputs constants. Nodes whose outputs are much
@@ -107,9 +109,10 @@ void channels_last(Graph& graph);
 // legalize/, where a back-end requires it
 
 /// Makes float16 and bfloat16 values that lie between nodes that compute float32, before optimise(). Constants that
-/// such nodes read become float32; a Cast stands where a value enters from or leaves to a graph's inputs, outputs,
-/// variables, bodies and nodes that stay. Nodes between are computed as if a Cast stood around each, but that nothing
-/// is rounded on the way. Gives the float32 values that stand for float16 ones.
+/// such nodes read become float32; a float32 constant that is cast for them stays as it is. A Cast stands where a value
+/// enters from or leaves to a graph's inputs, outputs, variables, bodies and nodes that stay. Nodes between are
+/// computed as if a Cast stood around each, but that nothing is rounded on the way. Gives the float32 values that stand
+/// for float16 ones.
 std::vector<ValueId> widen_float16(Graph& graph);
 /// Adds a Cast of one value to the element type of another behind the graph's nodes. `origin` names the pass.
 void append_cast(Graph& graph, ValueId from, ValueId to, const char* origin);

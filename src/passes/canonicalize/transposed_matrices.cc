@@ -1,0 +1,41 @@
+#include <vector>
+
+#include "ops/core/op.h"
+#include "ops/matmul/matmul.h"
+#include "ops/shape/shape.h"
+#include "passes/passes.h"
+
+namespace smelt {
+
+void read_matrices_transposed(Graph& graph) {
+  // By value: the constant matrix that a Transpose makes it from; kNoValue: another value.
+  std::vector<ValueId> turned(graph.values.size(), kNoValue);
+  const auto is_matrix = [&](ValueId id) {
+    const Value& v = graph.value(id);
+    return v.constant && !v.type.quant && !v.constant->quant() && v.constant->rank() == 2;
+  };
+  bool any = false;
+  for (const Node& n : graph.nodes) {
+    if (n.op != Op::kTranspose || n.inputs.size() != 1 || n.outputs[0] == kNoValue || !is_matrix(n.inputs[0])) continue;
+    const auto& perm = static_cast<const TransposeAttrs&>(*n.attrs).perm;
+    if (!perm.empty() && perm != std::vector<int64_t>{1, 0}) continue;
+    turned[static_cast<size_t>(n.outputs[0])] = n.inputs[0];
+    any = true;
+  }
+  for (const ValueId id : graph.inputs)  // a caller may replace a default
+    for (ValueId& from : turned)
+      if (id != kNoValue && from == id) from = kNoValue;
+  if (!any) return;
+  for (Node& n : graph.nodes) {
+    if (n.op != Op::kMatMul || n.inputs[1] == kNoValue) continue;
+    const ValueId matrix = turned[static_cast<size_t>(n.inputs[1])];
+    auto a = static_cast<const MatMulAttrs&>(*n.attrs);
+    if (matrix == kNoValue || a.dynamic_quant || a.trans_batch_b) continue;
+    a.transpose_b = !a.transpose_b;
+    n.attrs = make_attrs<MatMulAttrs>(a);
+    n.inputs[1] = matrix;
+  }
+  remove_dead_nodes(graph);
+}
+
+}  // namespace smelt
