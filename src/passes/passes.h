@@ -68,7 +68,8 @@ void sink_transposes(Graph& graph);
 void recompose(Graph& graph);
 /// Of these, layer and RMS normalization alone: for what channels_last() made a normalization of the last dimension.
 void recompose_normalizations(Graph& graph);
-/// For writers: makes products of [B, H, ...] of products of [B * H, ...] between Reshapes. Runs gain nothing by it.
+/// Makes products of [B, H, ...] of products of [B * H, ...] between Reshapes, as fuse_attention() and writers want
+/// them.
 void join_batched_products(Graph& graph);
 /// For a target whose delegate is XNNPACK: products with int8 or 4-bit weights quantize their rows themselves at run
 /// time, where XNNPACK's formula for that stands before them; a Quantize by slices rounds images of convolutions.
@@ -77,7 +78,7 @@ void fuse_xnnpack_rows(Graph& graph);
 /// whose heads are made each for itself, where products read them.
 void part_joint_heads(Graph& graph);
 /// Replaces product, scale, mask, softmax, product by Attention on float32 values, with the transposes of heads where
-/// it takes [B, S, H*D] itself. A row whose keys are all hidden gives zeros, not NaN.
+/// it takes [B, S, H*D] itself. A row whose keys are all hidden gives zeros, not NaN, with torch's guard or without it.
 void fuse_attention(Graph& graph);
 /// Moves a Clamp or a clamping Unary (ReLU, ReLU6, ...) into the kActivation node before it, whose only user it is.
 void fuse_activations(Graph& graph);

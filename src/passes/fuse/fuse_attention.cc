@@ -14,6 +14,7 @@
 #include "ops/softmax/softmax.h"
 #include "passes/canonicalize/extents.h"
 #include "passes/fuse/attention_heads.h"
+#include "passes/fuse/guarded_softmax.h"
 #include "passes/fuse/pattern.h"
 #include "passes/fuse/weighted.h"
 #include "passes/passes.h"
@@ -474,8 +475,23 @@ class AttentionFuser {
 }  // namespace
 
 void fuse_attention(Graph& graph) {
-  AttentionFuser(graph).run();
-  remove_dead_nodes(graph);
+  std::vector<ValueId> guarded;  // results of softmaxes that no Attention takes with their guards
+  for (;;) {
+    Graph fused = graph;
+    const std::vector<GuardedSoftmax> dropped = drop_softmax_guards(fused, guarded);
+    remove_dead_nodes(fused);
+    AttentionFuser(fused).run();
+    remove_dead_nodes(fused);
+    const std::vector<int> uses = count_uses(fused);
+    const size_t before = guarded.size();
+    for (const auto& [result, zeros] : dropped) {
+      if (uses[static_cast<size_t>(result)] > 0) guarded.push_back(result);
+      if (uses[static_cast<size_t>(zeros)] == 0) fused.value(zeros).constant = nullptr;
+    }
+    if (guarded.size() > before) continue;
+    graph = std::move(fused);
+    return;
+  }
 }
 
 }  // namespace smelt
