@@ -192,8 +192,7 @@ void unmap_block(void* memory, size_t bytes) {
   auto* const p = static_cast<std::byte*>(memory);
   const std::lock_guard lock(chunks().mutex);
   std::vector<Chunk>& list = chunks().list;
-  const auto chunk =
-      std::find_if(list.begin(), list.end(), [p](const Chunk& c) { return p >= c.begin && p < c.begin + c.bytes; });
+  const auto chunk = std::ranges::find_if(list, [p](const Chunk& c) { return p >= c.begin && p < c.begin + c.bytes; });
   if (--chunk->blocks == 0) {
     // What was used for a while is cleared, for the next block, sooner than mapped again.
     if (chunk->used <= kWorthClearing && list.size() == 1) {

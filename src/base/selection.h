@@ -16,7 +16,7 @@ namespace smelt {
 inline constexpr bool kBuildsEverything = false;
 template <class List, class T>
 consteval bool is_selected(const List& list, const T& name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
+  return std::ranges::find(list, name) != list.end();
 }
 consteval bool builds_format(std::string_view name) { return is_selected(selection::kFormats, name); }
 consteval bool builds_backend(std::string_view name) { return name == "cpu"; }

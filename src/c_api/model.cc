@@ -90,7 +90,7 @@ smelt_status find(const smelt_model* model, const char* method, Side side, const
     SMELT_ASSIGN(const auto* ports, ports_of(model, method, side));
     std::vector<std::string> names;
     for (const Port& p : *ports) names.push_back(p.name);
-    const auto found = std::find(names.begin(), names.end(), text(name));
+    const auto found = std::ranges::find(names, text(name));
     if (found == names.end())
       return InvalidInput(not_among(side == Side::kInputs ? "input" : "output", text(name), names));
     *index = static_cast<size_t>(found - names.begin());

@@ -47,7 +47,7 @@ std::vector<ProfileEntry>::const_iterator entry_like(const std::vector<ProfileEn
            o.output == e.output;
   };
   if (hint < list.size() && same(list[hint])) return list.begin() + static_cast<std::ptrdiff_t>(hint);
-  return std::find_if(list.begin(), list.end(), same);
+  return std::ranges::find_if(list, same);
 }
 
 }  // namespace
@@ -147,7 +147,7 @@ void print_profile(const Measurement& m) {
   auto entries = m.profile;
   const double total = profile_sum(entries);
   std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.micros > b.micros; });
-  const bool graphs = std::any_of(entries.begin(), entries.end(), [](const auto& e) { return e.graph != 0; });
+  const bool graphs = std::ranges::any_of(entries, [](const auto& e) { return e.graph != 0; });
   Table nodes({"#", "operator", "kernel", "output", "us/run", "share"});
   for (size_t i = 0; i < entries.size() && i < kShownNodes; ++i) {
     const ProfileEntry& e = entries[i];

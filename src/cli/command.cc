@@ -75,7 +75,7 @@ bool names_a_command(const CLI::App& app, const std::vector<std::string>& argume
   std::string message = "no command; there are: " + listed(names);
   if (!arguments.empty()) {
     const std::string& first = arguments[0];
-    if (first.starts_with("-") || std::find(names.begin(), names.end(), first) != names.end()) return true;
+    if (first.starts_with("-") || std::ranges::find(names, first) != names.end()) return true;
     std::error_code ec;
     message = std::filesystem::exists(first, ec) ? formatted("no command is '{0}'; `smelt run {0}` runs a model", first)
                                                  : not_among("command", first, names);

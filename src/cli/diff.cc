@@ -50,7 +50,7 @@ Result<std::vector<Draw>> make_draws(const DiffOptions& o, const Model& model, c
   for (const DrawKind& kind : kDraws) {
     // A quantized model is made for inputs of a range.
     if (o.quant && o.draws.empty() && &kind != &kDraws[0]) continue;
-    if (!o.draws.empty() && std::find(o.draws.begin(), o.draws.end(), kind.name) == o.draws.end()) continue;
+    if (!o.draws.empty() && std::ranges::find(o.draws, kind.name) == o.draws.end()) continue;
     InputOptions how = o.inputs;
     how.fill = kind.fill;
     SMELT_TRY(add(kind.name, how));

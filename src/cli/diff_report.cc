@@ -162,7 +162,7 @@ void print_diff(const DiffResult& r) {
   const auto& results = r.second.graph().outputs;
   for (const ValueComparison& v : c.values) {
     if (v.has_own && v.own_excess > 1 && found++ < kShown) add_row(layers, r, v, makers);
-    if (std::find(results.begin(), results.end(), v.second) != results.end()) add_row(outputs, r, v, makers);
+    if (std::ranges::find(results, v.second) != results.end()) add_row(outputs, r, v, makers);
   }
   if (found > 1) say("\nlayers with an error of their own: {}\n{}", found, layers.str({2, 3}, 50));
   say("\noutputs\n{}", outputs.str({2, 3}, 50));

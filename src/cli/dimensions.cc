@@ -46,8 +46,7 @@ std::vector<std::string> symbols_of(const std::vector<Port>& ports) {
   std::vector<std::string> out;
   for (const Port& p : ports)
     for (int i = 0; i < p.shape.rank(); ++i)
-      if (const std::string* s = p.shape[i] < 0 ? symbol(p, i) : nullptr;
-          s && std::find(out.begin(), out.end(), *s) == out.end())
+      if (const std::string* s = p.shape[i] < 0 ? symbol(p, i) : nullptr; s && std::ranges::find(out, *s) == out.end())
         out.push_back(*s);
   return out;
 }
@@ -77,7 +76,7 @@ Result<Dimensions> Dimensions::parse(const DimensionOptions& options, const std:
       return InvalidInput("--dim ", text, ": NAME=N expected, as seq=128");
     const std::string name = text.substr(0, eq);
     const auto symbolic = symbols_of(ports);
-    if (std::find(symbolic.begin(), symbolic.end(), name) == symbolic.end())
+    if (std::ranges::find(symbolic, name) == symbolic.end())
       return InvalidInput("--dim ", text, ": ",
                           symbolic.empty()
                               ? std::string("no input has a symbolic dimension; --shape sets a whole shape")
@@ -91,7 +90,7 @@ Result<Dimensions> Dimensions::parse(const DimensionOptions& options, const std:
     const std::string name = eq == std::string::npos ? ports[0].name : text.substr(0, eq);
     const auto shape = parse_shape(std::string_view(text).substr(eq == std::string::npos ? 0 : eq + 1));
     if (!shape) return InvalidInput("--shape ", text, ": no shape, 1x128 or 1,128 expected");
-    const auto port = std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.name == name; });
+    const auto port = std::ranges::find_if(ports, [&](const Port& p) { return p.name == name; });
     if (port == ports.end()) return InvalidInput("--shape ", text, ": ", not_among("input", name, names_of(ports)));
     if (!port->is_tensor) return InvalidInput("--shape ", text, ": the input is not a tensor");
     if (port->ranked && port->shape.rank() != shape->rank())

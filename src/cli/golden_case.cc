@@ -209,7 +209,7 @@ CaseResult run_golden_case(const fs::path& folder, const LoadOptions& load, cons
   for (const fs::path& p : wanted) {
     const int k = number_of(p);
     if (k >= static_cast<int>(outputs.size())) return {V::kFailed, Cat("output ", k, " is missing")};
-    const bool b = std::find(bf16.begin(), bf16.end(), k) != bf16.end();
+    const bool b = std::ranges::find(bf16, k) != bf16.end();
     if (auto why = compare_value(outputs[static_cast<size_t>(k)], p, tol, b); !why.empty())
       return {V::kFailed, Cat("output ", k, ": ", why)};
   }

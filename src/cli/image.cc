@@ -226,7 +226,7 @@ Result<std::vector<std::string>> picture_files(const ImageOptions& options) {
     for (const auto& e : fs::directory_iterator(path, ec)) {
       std::string ending = e.path().extension().string();
       for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-      if (std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end()) out.push_back(e.path().string());
+      if (std::ranges::find(kEndings, ending) != kEndings.end()) out.push_back(e.path().string());
     }
     if (ec) return Error(ErrorCode::kIo, Cat(path, ": ", ec.message()));
     if (out.size() == before) return InvalidInput(path, ": the folder has no pictures");

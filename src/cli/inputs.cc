@@ -167,11 +167,8 @@ class Gatherer {
   Status take_archive(std::optional<size_t> index, const Bytes& file) {
     SMELT_ASSIGN(const auto entries, read_npz(file.bytes, file.label));
     const auto all = names();
-    const auto is_listed = [&](const std::string& name) {
-      return std::find(all.begin(), all.end(), name) != all.end();
-    };
-    const bool by_name =
-        std::any_of(entries.begin(), entries.end(), [&](const NpzEntry& e) { return is_listed(e.name); });
+    const auto is_listed = [&](const std::string& name) { return std::ranges::find(all, name) != all.end(); };
+    const bool by_name = std::ranges::any_of(entries, [&](const NpzEntry& e) { return is_listed(e.name); });
     for (const NpzEntry& e : entries) {
       const Bytes array{Cat(file.label, ": ", e.name, ".npy"), e.bytes, e.owner};
       if (index) {

@@ -97,8 +97,7 @@ Status write_npz(const std::string& path, const std::vector<std::pair<std::strin
   errno = 0;
   zipFile zip = zipOpen64(part.c_str(), APPEND_STATUS_CREATE);
   if (!zip) return fault(errno);
-  const bool good =
-      std::all_of(entries.begin(), entries.end(), [&](const auto& e) { return write_entry(zip, e.first, e.second); });
+  const bool good = std::ranges::all_of(entries, [&](const auto& e) { return write_entry(zip, e.first, e.second); });
   if (zipClose(zip, nullptr) != ZIP_OK || !good) return fault(errno);
   std::error_code ec;
   if (to_stdout) {

@@ -157,7 +157,7 @@ std::string Table::str(const std::vector<int>& right, size_t max, size_t line_wi
     for (size_t i = 0; i < r.size(); ++i) {
       const std::string cell = cut(r[i], width[i]);
       const std::string gap(width[i] - shown(cell), ' ');
-      const bool to_right = std::find(right.begin(), right.end(), static_cast<int>(i)) != right.end();
+      const bool to_right = std::ranges::find(right, static_cast<int>(i)) != right.end();
       line += (i ? "  " : "") + (to_right ? gap + cell : cell + gap);
     }
     line.erase(line.find_last_not_of(' ') + 1);

@@ -51,9 +51,8 @@ std::vector<Detection> distinct(std::vector<Detection> all) {
   constexpr size_t kMost = 1000;
   std::vector<Detection> out;
   for (const Detection& d : all) {
-    const bool covered = std::any_of(out.begin(), out.end(), [&](const Detection& better) {
-      return better.index == d.index && overlap(better, d) > kMaxOverlap;
-    });
+    const bool covered = std::ranges::any_of(
+        out, [&](const Detection& better) { return better.index == d.index && overlap(better, d) > kMaxOverlap; });
     if (!covered && out.size() < kMost) out.push_back(d);
   }
   return out;
@@ -80,7 +79,7 @@ std::optional<Scene> post_process(const std::vector<Datum>& outputs) {
   if (n < 0 || found != 2 || count < 0) return std::nullopt;
   // Some exporters give the scores first: those are no whole numbers.
   const auto whole = [](const std::vector<float>& v) {
-    return std::all_of(v.begin(), v.end(), [](float x) { return x == std::floor(x); });
+    return std::ranges::all_of(v, [](float x) { return x == std::floor(x); });
   };
   const bool swapped = !whole(rows[0]) && whole(rows[1]);
   const std::vector<float>&classes = rows[swapped ? 1 : 0], &scores = rows[swapped ? 0 : 1];

@@ -143,7 +143,7 @@ Result<std::vector<SetResult>> verify_bundle(const std::string& path, const Load
   for (const bundle::MethodTests& tests : parsed->tests) {
     size_t plan = tests.plan;
     if (parsed->version == bundle::Version::kBp08)
-      plan = static_cast<size_t>(std::find(methods.begin(), methods.end(), tests.method) - methods.begin());
+      plan = static_cast<size_t>(std::ranges::find(methods, tests.method) - methods.begin());
     sets += tests.sets.size();
     if (plan >= methods.size()) {
       const bool named = parsed->version == bundle::Version::kBp08;

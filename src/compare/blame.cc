@@ -137,8 +137,7 @@ Blame blame(const Graph& first, const Graph& second, const Pairs& pairs, ValueId
     lacking.erase(it);
   }
   const auto computes = [](const Graph& g, const std::vector<int>& nodes) {
-    const auto it =
-        std::find_if(nodes.begin(), nodes.end(), [&](int i) { return !moves_only(g.nodes[static_cast<size_t>(i)]); });
+    const auto it = std::ranges::find_if(nodes, [&](int i) { return !moves_only(g.nodes[static_cast<size_t>(i)]); });
     return it == nodes.end() ? -1 : *it;
   };
   for (const int i : lacking)

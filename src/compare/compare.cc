@@ -230,8 +230,7 @@ class Comparing {
       // Rounding adds up from layer to layer: whole runs may be further apart than one layer.
       constexpr double kOfWholeRuns = 10;
       const bool given = options_.tolerance.relative.has_value();
-      if (std::find(results.begin(), results.end(), v.second) != results.end() &&
-          v.total_excess > (given ? 1 : kOfWholeRuns))
+      if (std::ranges::find(results, v.second) != results.end() && v.total_excess > (given ? 1 : kOfWholeRuns))
         out.outputs_differ = true;
       const double excess = v.has_own ? v.own_excess : v.total_excess;
       if (out.departs < 0 && makers[static_cast<size_t>(v.second)] >= 0 && excess > 1)

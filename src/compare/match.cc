@@ -249,12 +249,10 @@ class Matcher {
   bool forward() {
     bool any = false;
     for (const Node& b : second_.nodes) {
-      if (b.outputs.empty() || std::all_of(b.outputs.begin(), b.outputs.end(), [&](ValueId id) {
-            return id == kNoValue || paired(id) || b_.count(id) == 0;
-          }))
+      if (b.outputs.empty() ||
+          std::ranges::all_of(b.outputs, [&](ValueId id) { return id == kNoValue || paired(id) || b_.count(id) == 0; }))
         continue;
-      const auto operand =
-          std::find_if(b.inputs.begin(), b.inputs.end(), [&](ValueId id) { return id != kNoValue && paired(id); });
+      const auto operand = std::ranges::find_if(b.inputs, [&](ValueId id) { return id != kNoValue && paired(id); });
       if (operand == b.inputs.end()) continue;
       const Node* found = nullptr;
       int several = 0;

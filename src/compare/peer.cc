@@ -220,7 +220,7 @@ Result<std::unique_ptr<Side>> open_peer(std::string label, const std::string& fi
   static const std::map<std::string, std::vector<std::string>> formats = {
       {"onnxruntime", {"onnx", "ort"}}, {"litert", {"tflite"}}, {"executorch", {"executorch"}}};
   const auto& runs = formats.at(peer);
-  if (std::find(runs.begin(), runs.end(), module->format) == runs.end())
+  if (std::ranges::find(runs, module->format) == runs.end())
     return InvalidInput(label, ": ", peer, " does not run files of the format ", module->format);
   return std::unique_ptr<Side>(std::make_unique<PeerSide>(std::move(label), file, peer, std::move(module), graph));
 }

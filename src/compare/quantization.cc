@@ -104,7 +104,7 @@ class Measurement {
     for (const auto& [id, p] : pairs_) images[p.first].push_back(id);
     for (auto& [id, list] : images) {
       std::sort(list.begin(), list.end(), [&](ValueId p, ValueId q) { return seen.at(p).order < seen.at(q).order; });
-      const bool any_rounds = std::any_of(list.begin(), list.end(), [&](ValueId v) {
+      const bool any_rounds = std::ranges::any_of(list, [&](ValueId v) {
         const int k = makers[static_cast<size_t>(v)];
         return k >= 0 && rounds(rounded_.graph().nodes[static_cast<size_t>(k)]);
       });
@@ -123,7 +123,7 @@ class Measurement {
   }
   bool is_output(ValueId id) const {
     const auto& outputs = rounded_.graph().outputs;
-    return std::find(outputs.begin(), outputs.end(), id) != outputs.end();
+    return std::ranges::find(outputs, id) != outputs.end();
   }
 
   /// The rounded model as it is: errors of all values and of the outputs, saturation and clipping.

@@ -283,7 +283,7 @@ SideName parse_side(const std::string& text) {
   const size_t at = text.rfind('@');
   if (at == std::string::npos || at == 0 || std::filesystem::exists(text, ec)) return {text, ""};
   const std::string where = text.substr(at + 1);
-  const bool word = !where.empty() && std::all_of(where.begin(), where.end(), [](unsigned char c) {
+  const bool word = !where.empty() && std::ranges::all_of(where, [](unsigned char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
   });
   if (!word) return {text, ""};

@@ -32,8 +32,7 @@ Status breach(const Source& source, Rule rule, const Error& error) {
 Status check_rule_names(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const auto rules = tolerable_rules();
-    if (name == "all" || std::any_of(rules.begin(), rules.end(), [&](const auto& r) { return name == r.name; }))
-      continue;
+    if (name == "all" || std::ranges::any_of(rules, [&](const auto& r) { return name == r.name; })) continue;
     std::string list = "all";
     for (const TolerableRule& r : rules) list += Cat(", ", r.name);
     return InvalidInput("no rule '", name, "' can be tolerated (known: ", list, ")");

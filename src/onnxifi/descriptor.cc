@@ -83,7 +83,7 @@ onnxStatus match(const onnxTensorDescriptorV1* list, uint32_t count, const std::
   for (uint32_t i = 0; i < count; ++i) {
     const onnxTensorDescriptorV1& d = list[i];
     if (!d.name) return ONNXIFI_STATUS_INVALID_NAME;
-    const auto port = std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.name == d.name; });
+    const auto port = std::ranges::find_if(ports, [&](const Port& p) { return p.name == d.name; });
     const auto at = static_cast<size_t>(port - ports.begin());
     if (port == ports.end() || found[at]) return ONNXIFI_STATUS_INVALID_NAME;
     if (const onnxStatus s = check_descriptor(d); s != ONNXIFI_STATUS_SUCCESS) return s;

@@ -36,7 +36,7 @@ class TypeCheck {
     const bool ordered = n.op == Op::kTopK || n.op == Op::kSort || n.op == Op::kUnique;  // moves, but compares as well
     if (!ordered && info.flags & (kDataMovement | kControl | kContainer | kEffect)) return true;
     if (n.op == Op::kCast || n.op == Op::kBitCast) return true;
-    return std::none_of(n.inputs.begin(), n.inputs.end(), [&](ValueId id) { return is_complex_value(g, id); });
+    return std::ranges::none_of(n.inputs, [&](ValueId id) { return is_complex_value(g, id); });
   }
 
   /// Element-wise kernels take any shape: one element of each type tells.

@@ -133,7 +133,7 @@ bool ConstantPropagation::same_as_before(const Node& node) const {
 Status ConstantPropagation::infer(const Node& node, std::vector<ValueType>& types) {
   const OpInfo& info = op_info(node.op);
   // Nobody kept the types of outputs that nobody wants.
-  if (same_as_before(node) && std::find(node.outputs.begin(), node.outputs.end(), kNoValue) == node.outputs.end()) {
+  if (same_as_before(node) && std::ranges::find(node.outputs, kNoValue) == node.outputs.end()) {
     types.clear();
     for (ValueId id : node.outputs) {
       const auto i = static_cast<size_t>(id);
@@ -158,7 +158,7 @@ Status ConstantPropagation::infer(const Node& node, std::vector<ValueType>& type
 }
 
 Status ConstantPropagation::infer_by_content(const Node& node, std::vector<ValueType>& types) {
-  if (std::all_of(types.begin(), types.end(), [](const ValueType& t) { return t.is_static(); })) return Ok();
+  if (std::ranges::all_of(types, [](const ValueType& t) { return t.is_static(); })) return Ok();
   std::vector<ValueType> inputs;
   for (ValueId id : node.inputs) inputs.push_back(id == kNoValue ? ValueType{} : (*this)[id].type);
   auto guard = ShapeGuard::of(*env_.module, *graph_, node, inputs);
@@ -186,7 +186,7 @@ bool ConstantPropagation::all_constant(const Node& node) const {
 
 bool ConstantPropagation::fold_as_before(const Node& node) {
   const auto folded = [&](ValueId id) { return id == kNoValue || before_->findings().folded[static_cast<size_t>(id)]; };
-  if (!std::all_of(node.outputs.begin(), node.outputs.end(), folded)) return false;
+  if (!std::ranges::all_of(node.outputs, folded)) return false;
   for (ValueId id : node.outputs) {
     if (id == kNoValue) continue;
     const auto i = static_cast<size_t>(id);

@@ -316,8 +316,8 @@ class NodeRun final : public RunContext {
     types_.outputs.assign(node_->outputs.size(), {});
     RunInfer infer(*env_.module, graph_, *node_, in_, types_);
     SMELT_TRY(info_.infer(infer));
-    types_.hold = !infer.reads_contents() &&
-                  std::all_of(in_.begin(), in_.end(), [](const Datum& d) { return d.none() || d.is_tensor(); });
+    types_.hold =
+        !infer.reads_contents() && std::ranges::all_of(in_, [](const Datum& d) { return d.none() || d.is_tensor(); });
     return Ok();
   }
   /// How output i, which the kernel makes in float32, is quantized; one of the outputs has this at least.
@@ -342,8 +342,7 @@ class NodeRun final : public RunContext {
     const auto& results = graph_.outputs;
     return x.owner() && x.owner().use_count() <= kHeldHere && x.dtype() != DType::kString && !x.quant() &&
            !output_quant(0) && types[0].dtype == x.dtype() && types[0].ranked && types[0].shape.is_static() &&
-           types[0].shape.elements() == x.elements() &&
-           std::find(results.begin(), results.end(), node_->outputs[0]) == results.end();
+           types[0].shape.elements() == x.elements() && std::ranges::find(results, node_->outputs[0]) == results.end();
   }
 
   /// Reference kernels find their outputs zeroed.

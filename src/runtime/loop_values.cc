@@ -40,7 +40,7 @@ Status LoopValues::take(std::span<const Datum> results, std::span<const Datum> k
         t.dtype() == values_[i].tensor.dtype() && t.shape() == values_[i].tensor.shape() &&
         !t.owner() == !values_[i].tensor.owner())
       continue;
-    const bool variable = r.is_tensor() && std::any_of(kept.begin(), kept.end(), [&](const Datum& d) {
+    const bool variable = r.is_tensor() && std::ranges::any_of(kept, [&](const Datum& d) {
                             return d.is_tensor() && d.tensor.raw() == t.raw();
                           });
     if (r.is_tensor() && t.dtype() == DType::kString) {

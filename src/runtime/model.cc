@@ -138,9 +138,9 @@ namespace {
 
 Result<ValueId> value_named(const Graph& g, const std::string& name) {
   const auto named = [&](ValueId id) { return id != kNoValue && g.value(id).name == name; };
-  const auto output = std::find_if(g.outputs.begin(), g.outputs.end(), named);
+  const auto output = std::ranges::find_if(g.outputs, named);
   if (output != g.outputs.end()) return *output;
-  const auto value = std::find_if(g.values.begin(), g.values.end(), [&](const Value& v) { return v.name == name; });
+  const auto value = std::ranges::find_if(g.values, [&](const Value& v) { return v.name == name; });
   if (value != g.values.end()) return static_cast<ValueId>(value - g.values.begin());
   std::vector<std::string> all;
   const auto add = [&](ValueId id) {

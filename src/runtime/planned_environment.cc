@@ -215,7 +215,7 @@ std::shared_ptr<Segment> PlannedEnvironment::late_segment(const Graph& graph, co
   std::vector<const Tensor*> constants;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId id = node.inputs[i];
-    const bool fixed = id != kNoValue && std::find(graph.inputs.begin(), graph.inputs.end(), id) == graph.inputs.end();
+    const bool fixed = id != kNoValue && std::ranges::find(graph.inputs, id) == graph.inputs.end();
     constants.push_back(fixed ? graph.value(id).constant.get() : nullptr);
     if (id == kNoValue) late.inputs[i].dtype = DType::kInvalid;
   }

@@ -264,7 +264,7 @@ bool Session::Impl::lent(const Datum& d) const {
     const auto* b = other.tensor.data<std::byte>();
     return std::less<>()(a, b + other.tensor.bytes()) && std::less<>()(b, a + d.tensor.bytes());
   };
-  return std::any_of(outputs.begin(), outputs.end(), meets) && std::none_of(inputs.begin(), inputs.end(), meets);
+  return std::ranges::any_of(outputs, meets) && std::ranges::none_of(inputs, meets);
 }
 
 Status Session::Impl::take(int index, std::span<const Datum> given, ContentUse contents) {
@@ -376,7 +376,7 @@ std::vector<std::string> unique_names(const Graph& g, const std::vector<ValueId>
   for (size_t i = 0; i < ids.size(); ++i) {
     std::string name = ids[i] == kNoValue ? "" : g.value(ids[i]).name;
     if (name.empty()) name = Cat(prefix, "_", i);
-    if (std::find(out.begin(), out.end(), name) != out.end()) name += Cat(":", i);
+    if (std::ranges::find(out, name) != out.end()) name += Cat(":", i);
     out.push_back(std::move(name));
   }
   return out;
@@ -386,7 +386,7 @@ Result<std::vector<Datum>> in_order(const Graph& g, const NamedData& given) {
   const auto names = unique_names(g, g.inputs, "input");
   std::vector<Datum> out(names.size());
   for (const auto& [name, value] : given) {
-    const auto at = std::find(names.begin(), names.end(), name);
+    const auto at = std::ranges::find(names, name);
     if (at == names.end()) return InvalidInput(not_among("input of the model", name, names));
     out[static_cast<size_t>(at - names.begin())] = value;
   }

@@ -24,7 +24,7 @@ class GuardInfer final : public NodeInfer {
   const Tensor* constant(int i) const override {
     if (!has(i)) return nullptr;
     if (const Tensor* t = graph_.values[value_of(i)].constant.get()) return t;
-    const auto at = std::find(graph_.inputs.begin(), graph_.inputs.end(), static_cast<ValueId>(value_of(i)));
+    const auto at = std::ranges::find(graph_.inputs, static_cast<ValueId>(value_of(i)));
     const auto k = static_cast<size_t>(at - graph_.inputs.begin());
     if (k >= given_.size() || !given_[k].is_tensor()) return nullptr;
     const Tensor& t = given_[k].tensor;
@@ -49,7 +49,7 @@ std::optional<ShapeGuard> ShapeGuard::of(const Module& module, const Graph& grap
   const int i = deciding_input(node);
   if (i < 0) return std::nullopt;
   const ValueId id = node.inputs[static_cast<size_t>(i)];
-  if (std::find(graph.inputs.begin(), graph.inputs.end(), id) == graph.inputs.end()) return std::nullopt;
+  if (std::ranges::find(graph.inputs, id) == graph.inputs.end()) return std::nullopt;
   return ShapeGuard(module, graph, node, std::move(inputs));
 }
 

@@ -207,7 +207,7 @@ Status BlockLowering::call(const Instruction& in) {
     return InvalidModel(in.outputs.size(), " outputs, the operator gives ", lowered.outputs.size());
   for (size_t k = 0; k < in.outputs.size(); ++k) {
     const int32_t at = in.outputs[k];
-    if (std::find(in.changed.begin(), in.changed.end(), at) != in.changed.end()) continue;
+    if (std::ranges::find(in.changed, at) != in.changed.end()) continue;
     const PlanValue& v = m_.plan.values[static_cast<size_t>(at)];
     if (in.name == "executorch_prim::et_view" && !in.inputs.empty())
       bind_view(at, in.inputs[0], lowered.outputs[k]);

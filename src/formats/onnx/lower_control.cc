@@ -56,14 +56,13 @@ void lower_if(NodeContext& n) {
   std::vector<ValueId> outer;
   for (const Body* b : {&*then_body, &*else_body})
     for (const auto& [value, inner] : b->captures)
-      if (std::find(outer.begin(), outer.end(), value) == outer.end()) outer.push_back(value);
+      if (std::ranges::find(outer, value) == outer.end()) outer.push_back(value);
   for (const Body* b : {&*then_body, &*else_body}) {
     Graph& g = n.builder().module().graphs[static_cast<size_t>(b->graph)];
     if (static_cast<int>(g.outputs.size()) != n.outputs())
       return n.fail("a branch gives ", g.outputs.size(), " results, the node has ", n.outputs(), " outputs");
     for (const ValueId value : outer) {
-      const auto it =
-          std::find_if(b->captures.begin(), b->captures.end(), [&](const auto& c) { return c.first == value; });
+      const auto it = std::ranges::find_if(b->captures, [&](const auto& c) { return c.first == value; });
       g.inputs.push_back(it != b->captures.end() ? it->second : g.add_value({.type = n.type(value)}));
     }
   }

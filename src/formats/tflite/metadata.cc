@@ -11,7 +11,7 @@ namespace {
 namespace tm = tfl_metadata;
 
 bool printable(const std::string& text) {
-  return text.size() < 256 && std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  return text.size() < 256 && std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
 }
 
 std::string text_of(const flatbuffers::String* s) { return s ? s->str() : std::string(); }
@@ -20,7 +20,7 @@ std::string text_of(const flatbuffers::String* s) { return s ? s->str() : std::s
 std::vector<std::string> lines_of(std::span<const uint8_t> bytes, size_t& lines_left) {
   constexpr size_t kLargest = size_t{16} << 20;
   std::vector<std::string> lines;
-  if (bytes.size() > kLargest || std::find(bytes.begin(), bytes.end(), 0) != bytes.end()) return lines;
+  if (bytes.size() > kLargest || std::ranges::find(bytes, 0) != bytes.end()) return lines;
   const auto count = static_cast<size_t>(std::count(bytes.begin(), bytes.end(), '\n')) + 1;
   if (count > lines_left) return lines;
   lines_left -= count;
@@ -63,8 +63,7 @@ void read_normalization(const tm::SubGraphMetadata& subgraph, Module& module) {
       Module::Normalization norm;
       norm.mean.assign(n->mean()->begin(), n->mean()->end());
       norm.std.assign(n->std()->begin(), n->std()->end());
-      if (std::all_of(norm.std.begin(), norm.std.end(), [](float s) { return s != 0; }))
-        module.normalization[input] = std::move(norm);
+      if (std::ranges::all_of(norm.std, [](float s) { return s != 0; })) module.normalization[input] = std::move(norm);
     }
   }
 }

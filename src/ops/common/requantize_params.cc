@@ -157,13 +157,12 @@ void RequantizeParams::prepare(LeastNumbers search) {
   steps = Steps::kAll;
   if (rounding == Rounding::kFloatHalfEven) {
     const float limit = static_cast<float>(1 << 29) / static_cast<float>(std::max<int64_t>(reach, 1));
-    if (std::all_of(factors.begin(), factors.end(), [&](float f) { return std::abs(f) < limit; }))
-      steps = Steps::kSmall;
+    if (std::ranges::all_of(factors, [&](float f) { return std::abs(f) < limit; })) steps = Steps::kSmall;
     return;
   }
   constexpr int32_t kMaxShift = 20, kMaxZero = 255;
   if (reach >= 1 << 29 || std::abs(zero) > kMaxZero ||
-      std::any_of(shifts.begin(), shifts.end(), [](int32_t s) { return s < 0 || s > kMaxShift; }))
+      std::ranges::any_of(shifts, [](int32_t s) { return s < 0 || s > kMaxShift; }))
     return;
   if (rounding == Rounding::kDoubleHalfAway) {
     const int64_t most = std::max(std::abs(int64_t{low} - zero), std::abs(int64_t{high} - zero)) + 1;
@@ -181,8 +180,7 @@ namespace {
 int64_t largest_accumulator(const ValueType& w, int64_t channels, const std::vector<int32_t>& bias) {
   constexpr int64_t kMax = INT32_MAX;
   const auto& zeros = w.quant->zero_points;
-  const bool symmetric =
-      w.dtype == DType::kI8 && std::all_of(zeros.begin(), zeros.end(), [](int32_t z) { return z == 0; });
+  const bool symmetric = w.dtype == DType::kI8 && std::ranges::all_of(zeros, [](int32_t z) { return z == 0; });
   const int64_t terms = w.shape.elements() / std::max<int64_t>(channels, 1), term = 255 * (symmetric ? 128 : 384);
   if (terms > kMax / term) return kMax;
   int64_t most = 0;

@@ -70,7 +70,7 @@ bool bias_in_accumulator_units(const Tensor& bias, const std::vector<double>& ac
     const double want = accumulator_scales[i % accumulator_scales.size()], have = q.scales[i % q.scales.size()];
     if (std::fabs(have - want) > 0.01 * std::fabs(want)) return false;
   }
-  return std::all_of(q.zero_points.begin(), q.zero_points.end(), [](int32_t z) { return z == 0; });
+  return std::ranges::all_of(q.zero_points, [](int32_t z) { return z == 0; });
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ Decomposition::Decomposition(const NodeSpec& spec)
 }
 
 ValueId Decomposition::add(Op op, AttrsPtr attrs, IntList inputs, bool absent) {
-  if (!absent && std::find(inputs.begin(), inputs.end(), kNoValue) != inputs.end()) return kNoValue;
+  if (!absent && std::ranges::find(inputs, kNoValue) != inputs.end()) return kNoValue;
   auto made = builder_.op(op, std::move(attrs), inputs);
   return made.ok() && builder_.type(*made).is_static() ? *made : kNoValue;
 }
@@ -61,7 +61,7 @@ ValueId Decomposition::reshape(ValueId x, Int64List dims) {
   if (x == kNoValue || shape(x) == Shape(dims)) return x;
   if (const Tensor* t = builder_.constant_of(x); t && Shape(dims).checked_elements().ok()) {
     if (Shape(dims).elements() != t->elements()) return kNoValue;
-    const auto operand = std::find(inputs_.begin(), inputs_.end(), x);
+    const auto operand = std::ranges::find(inputs_, x);
     if (operand == inputs_.end()) return constant(t->reshaped(Shape(dims)));
     return derived(static_cast<size_t>(operand - inputs_.begin()), t->reshaped(Shape(dims)),
                    Cat("reshaped to ", Shape(dims).str(), ", "));

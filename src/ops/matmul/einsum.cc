@@ -65,7 +65,7 @@ Result<Term<T>> arranged(KernelContext& ctx, const Term<T>& t, const std::vector
   Term<T> r;
   std::vector<int64_t> sizes, strides;
   const auto take = [&](int label) {
-    const size_t d = static_cast<size_t>(std::find(t.labels.begin(), t.labels.end(), label) - t.labels.begin());
+    const size_t d = static_cast<size_t>(std::ranges::find(t.labels, label) - t.labels.begin());
     sizes.push_back(t.sizes[d]);
     strides.push_back(own[d]);
   };
@@ -93,7 +93,7 @@ Result<Term<T>> term_of(KernelContext& ctx, const Tensor& t, const std::vector<i
   for (size_t d = 0; d < labels.size(); ++d) {
     const int64_t size = t.dim(static_cast<int>(d)), stride = strides[static_cast<int>(d)];
     if (size == 1 && all.of(labels[d]) != 1) continue;
-    const auto it = std::find(r.labels.begin(), r.labels.end(), labels[d]);
+    const auto it = std::ranges::find(r.labels, labels[d]);
     if (it != r.labels.end()) {
       steps[static_cast<size_t>(it - r.labels.begin())] += stride;
       whole = false;

@@ -84,8 +84,8 @@ Result<EinsumEquation> parse_einsum(const std::string& equation, const std::vect
     }
   }
   for (size_t i = 0; i < e.output.size(); ++i) {
-    const auto holds = [&](const std::vector<int>& l) { return std::find(l.begin(), l.end(), e.output[i]) != l.end(); };
-    if (std::none_of(e.operands.begin(), e.operands.end(), holds))
+    const auto holds = [&](const std::vector<int>& l) { return std::ranges::find(l, e.output[i]) != l.end(); };
+    if (std::ranges::none_of(e.operands, holds))
       return InvalidModel("einsum '", equation, "' has an output label that no operand has");
     if (std::count(e.output.begin(), e.output.end(), e.output[i]) > 1)
       return InvalidModel("einsum '", equation, "' repeats an output label");
@@ -96,7 +96,7 @@ Result<EinsumEquation> parse_einsum(const std::string& equation, const std::vect
 }
 
 int64_t LabelSizes::of(int label) const {
-  const auto it = std::find(labels.begin(), labels.end(), label);
+  const auto it = std::ranges::find(labels, label);
   return it == labels.end() ? 1 : sizes[static_cast<size_t>(it - labels.begin())];
 }
 
@@ -106,7 +106,7 @@ Result<LabelSizes> einsum_sizes(const EinsumEquation& e, const std::vector<Shape
     for (size_t d = 0; d < e.operands[i].size(); ++d) {
       const int label = e.operands[i][d];
       const int64_t size = shapes[i][static_cast<int>(d)];
-      const auto it = std::find(s.labels.begin(), s.labels.end(), label);
+      const auto it = std::ranges::find(s.labels, label);
       if (it == s.labels.end()) {
         s.labels.push_back(label);
         s.sizes.push_back(size);
@@ -123,9 +123,7 @@ Result<LabelSizes> einsum_sizes(const EinsumEquation& e, const std::vector<Shape
   return s;
 }
 
-bool holds(const std::vector<int>& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
+bool holds(const std::vector<int>& labels, int label) { return std::ranges::find(labels, label) != labels.end(); }
 
 std::vector<int> needed_after(const EinsumEquation& e, size_t next) {
   std::vector<int> needed = e.output;

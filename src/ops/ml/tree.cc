@@ -29,7 +29,7 @@ bool goes_yes(const Trees& a, size_t node, double v) {
     case Trees::Mode::kNotEqual:
       return v != split;
     case Trees::Mode::kMember:
-      return std::find(a.members[node].begin(), a.members[node].end(), v) != a.members[node].end();
+      return std::ranges::find(a.members[node], v) != a.members[node].end();
   }
   return false;
 }

@@ -75,7 +75,7 @@ class RegexDeterminizer {
     const auto [found, added] = index_.emplace(std::move(state), static_cast<int16_t>(states_.size()));
     if (added) {
       states_.push_back(&found->first);
-      dfa_.accepts_.push_back(std::any_of(found->first.begin(), found->first.end(), [&](int32_t s) {
+      dfa_.accepts_.push_back(std::ranges::any_of(found->first, [&](int32_t s) {
         return r_.steps_[static_cast<size_t>(s)].kind == Regex::Step::Kind::kMatch;
       }));
     }

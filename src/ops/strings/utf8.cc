@@ -91,7 +91,7 @@ char32_t to_upper(char32_t c) {
 
 std::string change_case(std::string_view text, bool upper) {
   const char first = upper ? 'a' : 'A', last = upper ? 'z' : 'Z';
-  if (std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; })) {
+  if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; })) {
     std::string out(text);
     for (char& c : out) c = c >= first && c <= last ? static_cast<char>(c ^ 0x20) : c;
     return out;

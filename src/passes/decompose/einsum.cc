@@ -22,7 +22,7 @@ struct Term {
   Labels labels;
   Dims sizes;
   int64_t size(int label) const {
-    return sizes[static_cast<size_t>(std::find(labels.begin(), labels.end(), label) - labels.begin())];
+    return sizes[static_cast<size_t>(std::ranges::find(labels, label) - labels.begin())];
   }
 };
 
@@ -40,7 +40,7 @@ class Einsum {
     for (size_t d = 0; d < labels.size(); ++d) {
       const int axis = static_cast<int>(d);
       if (shape[axis] == 1 && all.of(labels[d]) != 1) continue;
-      const auto it = std::find(t.labels.begin(), t.labels.end(), labels[d]);
+      const auto it = std::ranges::find(t.labels, labels[d]);
       if (it != t.labels.end()) {
         diagonal.stride[static_cast<size_t>(it - t.labels.begin())] += strides[axis];
         repeated = true;
@@ -59,9 +59,7 @@ class Einsum {
     if (t.labels == wanted) return t;
     Term r{kNoValue, wanted};
     std::vector<int64_t> perm, axes;
-    const auto take = [&](int label) {
-      perm.push_back(std::find(t.labels.begin(), t.labels.end(), label) - t.labels.begin());
-    };
+    const auto take = [&](int label) { perm.push_back(std::ranges::find(t.labels, label) - t.labels.begin()); };
     for (int label : wanted) {
       take(label);
       r.sizes.push_back(t.sizes[static_cast<size_t>(perm.back())]);

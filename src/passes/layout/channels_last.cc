@@ -427,8 +427,8 @@ class ChannelsLast {
         join.inputs[0] != swap.outputs[0] || reads_[static_cast<size_t>(split.outputs[0])] != 1 ||
         reads_[static_cast<size_t>(swap.outputs[0])] != 1 || swap.inputs.size() > 1)
       return false;
-    if (std::find(g_.outputs.begin(), g_.outputs.end(), split.outputs[0]) != g_.outputs.end() ||
-        std::find(g_.outputs.begin(), g_.outputs.end(), swap.outputs[0]) != g_.outputs.end())
+    if (std::ranges::find(g_.outputs, split.outputs[0]) != g_.outputs.end() ||
+        std::ranges::find(g_.outputs, swap.outputs[0]) != g_.outputs.end())
       return false;
     const ValueType from = type(x), mid = type(split.outputs[0]), to = type(join.outputs[0]);
     std::vector<int64_t> perm{0, 2, 1};

@@ -160,7 +160,7 @@ class ByteTabulator {
 
 std::shared_ptr<const Module> tabulate_byte_functions(std::shared_ptr<const Module> module) {
   const auto has_bytes = [](const Graph& g) {
-    return std::any_of(g.values.begin(), g.values.end(), [](const Value& v) { return is_byte(v.type); });
+    return std::ranges::any_of(g.values, [](const Value& v) { return is_byte(v.type); });
   };
   std::vector<ByteTabulator> tabulators;
   bool any = false;

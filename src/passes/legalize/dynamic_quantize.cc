@@ -151,12 +151,12 @@ void use_quantized_rows(Graph& g) {
 
 std::shared_ptr<const Module> dynamic_quantize(std::shared_ptr<const Module> module) {
   const auto has_dynamic_rows = [](const Graph& g) {
-    return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& n) {
+    return std::ranges::any_of(g.nodes, [&](const Node& n) {
       return (n.op == Op::kQuantize && n.outputs[0] != kNoValue && is_per_token(g.value(n.outputs[0]).type)) ||
              dequantizes_rows(g, n);
     });
   };
-  if (std::none_of(module->graphs.begin(), module->graphs.end(), has_dynamic_rows)) return module;
+  if (std::ranges::none_of(module->graphs, has_dynamic_rows)) return module;
   const auto own = own_module(std::move(module));
   for (Graph& graph : own->graphs) {
     Rewriter(graph).run();

@@ -177,7 +177,7 @@ bool fuse_integer_products(Graph& graph) {
 }
 
 bool has_integer_products(const Graph& g) {
-  return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Node& n) {
+  return std::ranges::any_of(g.nodes, [](const Node& n) {
     return n.op == Op::kMatMulInteger || n.op == Op::kConvInteger || rounds_states(n);
   });
 }
@@ -185,7 +185,7 @@ bool has_integer_products(const Graph& g) {
 }  // namespace
 
 std::shared_ptr<const Module> fuse_integer_products(std::shared_ptr<const Module> module) {
-  if (std::none_of(module->graphs.begin(), module->graphs.end(), has_integer_products)) return module;
+  if (std::ranges::none_of(module->graphs, has_integer_products)) return module;
   const auto own = own_module(std::move(module));
   for (Graph& graph : own->graphs) fuse_integer_products(graph);
   return own;

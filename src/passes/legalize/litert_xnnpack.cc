@@ -89,9 +89,9 @@ class DelegateArithmetic {
   bool is_pointwise(const Node& n, const ConvAttrs& a) const {
     const ValueType& w = type(n.inputs[1]);
     const auto ones = [](const std::vector<int64_t>& list) {
-      return std::all_of(list.begin(), list.end(), [](int64_t v) { return v == 1; });
+      return std::ranges::all_of(list, [](int64_t v) { return v == 1; });
     };
-    const bool no_pads = std::all_of(a.pads.begin(), a.pads.end(), [](int64_t v) { return v == 0; });
+    const bool no_pads = std::ranges::all_of(a.pads, [](int64_t v) { return v == 0; });
     return a.groups == 1 && a.filter == FilterLayout::kOSI && w.shape.rank() == 4 && w.shape[1] == 1 &&
            w.shape[2] == 1 && ones(a.strides) && no_pads && g_.value(n.inputs[1]).constant;
   }

@@ -26,8 +26,7 @@ TapWeights::TapWeights(const Spread& s, const QuantizedPair& q, const Tensor& fi
     : s_(s),
       q_(q),
       bytes_(filter.data<uint8_t>()),
-      as_they_lie_(s.filter_i == 1 && q.w_signed &&
-                   std::all_of(q.w_zeros.begin(), q.w_zeros.end(), [](int32_t z) { return z == 0; })) {}
+      as_they_lie_(s.filter_i == 1 && q.w_signed && std::ranges::all_of(q.w_zeros, [](int32_t z) { return z == 0; })) {}
 
 std::vector<int16_t> filter_by_taps(const Spread& s, const QuantizedPair& q, const Tensor& filter) {
   const TapWeights weights(s, q, filter);

@@ -243,7 +243,7 @@ Packed sliced_filter(const KernelSpec& spec, const ConvShape& g, const Reach& re
   std::vector<ImageConv> convs;
   std::vector<size_t> of_slice;
   for (const Reach& reach : reaches(*g)) {
-    auto at = std::find_if(convs.begin(), convs.end(), [&](const ImageConv& c) { return c.reach == reach; });
+    auto at = std::ranges::find_if(convs, [&](const ImageConv& c) { return c.reach == reach; });
     if (at == convs.end()) {
       auto conv = image_conv(spec, *g, reach, spec.attrs<ConvAttrs>().act, spec.has(2), "conv_winograd");
       if (!conv) return spec.refuse("its slices are convolved directly");

@@ -313,7 +313,7 @@ class DepthwiseVnni final : public Kernel {
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1],
                                      filter_output_axis(attrs, spec.inputs[1].shape.rank()), g->groups);
   // Differences to other zero points need not fit bytes.
-  if (!q || std::any_of(q->w_zeros.begin(), q->w_zeros.end(), [](int32_t z) { return z != 0; }))
+  if (!q || std::ranges::any_of(q->w_zeros, [](int32_t z) { return z != 0; }))
     return spec.refuse("the filter has zero points");
   if (!DepthwiseVnni::line_buffer(*g, *q).small()) return nullptr;
   const auto requantize_params = smelt::requantize_params(spec, g->groups, attrs.rescale_rule());

@@ -42,7 +42,7 @@ int64_t WinogradConvI8::largest_result(const KernelSpec& spec, const ConvShape& 
                                        int64_t below, int64_t above) {
   const Tensor& filter = *spec.constant(1);
   const bool as_it_lies = filter.dtype() == DType::kI8 && g.filter_o == g.k() &&
-                          std::all_of(w_zeros.begin(), w_zeros.end(), [](int32_t z) { return z == 0; });
+                          std::ranges::all_of(w_zeros, [](int32_t z) { return z == 0; });
   return as_it_lies ? largest_dot(spec.isa, filter.data<int8_t>(), g.c_out, g.k(), below, above)
                     : std::max(below, above) * 128 * g.k();
 }

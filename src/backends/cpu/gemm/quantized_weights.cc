@@ -22,29 +22,32 @@ int32_t quantized_weight(const Tensor& b, int64_t i) {
 }
 
 /// True if low <= v - zero <= high for all n 8-bit values.
-bool all_within(const uint8_t* values, int64_t n, bool is_signed, int32_t zero, int32_t low, int32_t high) {
+[[gnu::noinline]] bool all_within(const uint8_t* values, int64_t n, bool is_signed, int32_t zero, int32_t low,
+                                  int32_t high) {
   const int32_t least = is_signed ? -128 : 0;
   const int32_t first = std::max(least, low + zero), last = std::min(least + 255, high + zero);
   if (first > last) return n == 0;
   const auto start = static_cast<uint8_t>(first), span = static_cast<uint8_t>(last - first);
-  constexpr int64_t kTogether = 256;
+  constexpr int64_t kTogether = 512;
   int64_t i = 0;
   for (; i + kTogether <= n; i += kTogether) {
     uint8_t outside = 0;
     for (int64_t j = 0; j < kTogether; ++j) outside |= static_cast<uint8_t>(values[i + j] - start) > span;
     if (outside) return false;
   }
-  return std::all_of(values + i, values + n, [&](uint8_t v) { return static_cast<uint8_t>(v - start) <= span; });
+  for (; i < n; ++i)
+    if (static_cast<uint8_t>(values[i] - start) > span) return false;
+  return true;
 }
 
 }  // namespace
 
 bool always_int8(bool is_signed, const std::vector<int32_t>& zeros) {
-  return std::all_of(zeros.begin(), zeros.end(), [&](int32_t z) { return z == (is_signed ? 0 : 128); });
+  return std::ranges::all_of(zeros, [&](int32_t z) { return z == (is_signed ? 0 : 128); });
 }
 
 bool fits_int8(const std::vector<int16_t>& values) {
-  return std::all_of(values.begin(), values.end(), [](int16_t v) { return v >= -128 && v <= 127; });
+  return std::ranges::all_of(values, [](int16_t v) { return v >= -128 && v <= 127; });
 }
 
 namespace {
@@ -83,14 +86,14 @@ std::vector<int8_t> ordered_filter_int8(const ConvShape& g, const Tensor& filter
 }
 
 bool is_ordered_filter(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros) {
-  return filter.dtype() == DType::kI8 && std::all_of(zeros.begin(), zeros.end(), [](int32_t z) { return z == 0; }) &&
+  return filter.dtype() == DType::kI8 && std::ranges::all_of(zeros, [](int32_t z) { return z == 0; }) &&
          g.filter_o == g.k() && (g.taps() == 1 || g.filter_s == g.c_in) && (g.c_in == 1 || g.filter_i == 1);
 }
 
 bool filter_fits_int8(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros) {
   const bool is_signed = filter.dtype() == DType::kI8;
   if (always_int8(is_signed, zeros)) return true;
-  if (std::all_of(zeros.begin(), zeros.end(), [&](int32_t z) { return z == zeros[0]; }))
+  if (std::ranges::all_of(zeros, [&](int32_t z) { return z == zeros[0]; }))
     return all_within(filter.data<uint8_t>(), filter.elements(), is_signed, zeros[0], -128, 127);
   return fits_int8(ordered_filter(g, filter, zeros));
 }
@@ -125,9 +128,8 @@ bool QuantizedWeights::read_quant_params(const MatMulShape& s) {
     return false;
   }
   if (zeros > 1 && zeros != scales) return false;
-  if (std::any_of(q.zero_points.begin(), q.zero_points.end(), [](int32_t z) { return z < -255 || z > 255; }))
-    return false;
-  const bool shifted = std::any_of(q.zero_points.begin(), q.zero_points.end(), [](int32_t z) { return z != 0; });
+  if (std::ranges::any_of(q.zero_points, [](int32_t z) { return z < -255 || z > 255; })) return false;
+  const bool shifted = std::ranges::any_of(q.zero_points, [](int32_t z) { return z != 0; });
   scales_.resize(static_cast<size_t>(blocks_ * n_));
   if (shifted) zeros_.resize(scales_.size());
   for (int64_t i = 0; i < blocks_; ++i)
@@ -201,19 +203,19 @@ std::vector<int16_t> QuantizedWeights::values() const {
 }
 
 bool QuantizedWeights::all_zeros_are(int32_t zero) const {
-  return zeros_.empty() ? zero == 0 : std::all_of(zeros_.begin(), zeros_.end(), [&](int16_t z) { return z == zero; });
+  return zeros_.empty() ? zero == 0 : std::ranges::all_of(zeros_, [&](int16_t z) { return z == zero; });
 }
 
 bool QuantizedWeights::all_within(int32_t low, int32_t high) const {
   const auto least = static_cast<int32_t>(int_min(b_->dtype())), most = static_cast<int32_t>(int_max(b_->dtype()));
   const auto always = [&](int32_t zero) { return least - zero >= low && most - zero <= high; };
-  if (zeros_.empty() ? always(0) : std::all_of(zeros_.begin(), zeros_.end(), always)) return true;
+  if (zeros_.empty() ? always(0) : std::ranges::all_of(zeros_, always)) return true;
   if (is_8bit(b_->dtype()) && all_zeros_are(zero(0, 0))) {
     const bool is_signed = b_->dtype() == DType::kI8;
     return smelt::all_within(b_->data<uint8_t>(), b_->elements(), is_signed, zero(0, 0), low, high);
   }
   const std::vector<int16_t> all = values();
-  return std::all_of(all.begin(), all.end(), [&](int16_t v) { return v >= low && v <= high; });
+  return std::ranges::all_of(all, [&](int16_t v) { return v >= low && v <= high; });
 }
 
 std::optional<MatMulShape> matmul_by_matrix(const KernelSpec& spec) {

@@ -133,7 +133,7 @@ class FlatTrees {
   void simplify() {
     using Test = TreeNode::Test;
     const auto differs = [&](const TreeNode& n) { return n.test != nodes_[0].test || n.test == Test::kEqual; };
-    if (nodes_.empty() || std::any_of(nodes_.begin(), nodes_.end(), differs)) return;
+    if (nodes_.empty() || std::ranges::any_of(nodes_, differs)) return;
     std::vector<int32_t> steps;  // of a node to its nearest leaf; children come before their parents
     const auto steps_of = [&](int32_t at) { return at < 0 ? 0 : steps[static_cast<size_t>(at)]; };
     for (const TreeNode& n : nodes_) {

@@ -182,7 +182,7 @@ bool has_one_normal_scale(const ValueType& t) {
   r.high = static_cast<float>(to.high - to.zero);
   r.away = to.away;
   std::vector<float> channels = channels_of(spec, rows.channels, r);
-  if (!std::all_of(channels.begin(), channels.end(), [](float v) { return std::isfinite(v); }))
+  if (!std::ranges::all_of(channels, [](float v) { return std::isfinite(v); }))
     return spec.refuse("a parameter is no finite number");
   return std::make_unique<BatchNormI8>(rows, r, std::move(channels), spec);
 }

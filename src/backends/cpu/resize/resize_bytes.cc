@@ -207,7 +207,7 @@ std::optional<ShortWeights> short_weights(const ResizePass<double>& pass) {
   constexpr int kMostBits = 7;
   ShortWeights s{pass};
   const auto whole = [&](double w) { return std::ldexp(w, s.bits) == std::nearbyint(std::ldexp(w, s.bits)); };
-  while (s.bits <= kMostBits && !std::all_of(pass.weight.begin(), pass.weight.end(), whole)) ++s.bits;
+  while (s.bits <= kMostBits && !std::ranges::all_of(pass.weight, whole)) ++s.bits;
   if (s.bits > kMostBits) return std::nullopt;
   for (size_t i = 0; i + 1 < pass.begin.size(); ++i) {
     double sum = 0;

@@ -113,7 +113,7 @@ std::unique_ptr<Kernel> resize_by_tables(const KernelSpec& spec, std::vector<Int
   for (int d = 0; d < y.rank(); ++d) {
     const Ints& t = tables[static_cast<size_t>(d)];
     if (static_cast<int64_t>(t.size()) != y[d]) return nullptr;
-    if (std::any_of(t.begin(), t.end(), [&](int64_t i) { return i < 0 || i >= x[d]; })) return nullptr;
+    if (std::ranges::any_of(t, [&](int64_t i) { return i < 0 || i >= x[d]; })) return nullptr;
   }
   return std::make_unique<ResizeNearest>(x, std::move(tables), whole_bytes(spec.inputs[0].dtype));
 }

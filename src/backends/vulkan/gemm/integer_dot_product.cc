@@ -120,7 +120,7 @@ class DotProductQuantized final : public DotProductKernel {
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding channels, folded().table(r));
     const auto& zeros = product_.pair.w_zeros;
-    const bool filter_zeros = std::any_of(zeros.begin(), zeros.end(), [&](int32_t z) { return signed_weight(z); });
+    const bool filter_zeros = std::ranges::any_of(zeros, [&](int32_t z) { return signed_weight(z); });
     const auto fill = [&](auto& push) { push.requantization = product_.push(signed_x_zero(), 0); };
     const auto record = [&](auto dot, auto matrix) {
       return record_product(r, dot, matrix, channels, product_.rounding(), filter_zeros, std::nullopt, fill);
@@ -181,7 +181,7 @@ class DotProductInteger final : public DotProductKernel {
     if (has_x_zero_) {
       SMELT_ASSIGN(x_zero, r.input(2));
     }
-    const bool filter_zeros = std::any_of(w_zeros_.begin(), w_zeros_.end(), [](int32_t z) { return z != 0; });
+    const bool filter_zeros = std::ranges::any_of(w_zeros_, [](int32_t z) { return z != 0; });
     const auto record = [&](auto dot, auto matrix) {
       return record_product(r, dot, matrix, channels, 0, filter_zeros, x_zero, [](auto&) {});
     };

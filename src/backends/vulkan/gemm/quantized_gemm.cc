@@ -18,8 +18,7 @@ std::optional<QuantizedGemm> QuantizedGemm::make(const KernelSpec& spec, int w_a
   auto requantize = RequantizeParams::make(spec, channels, rule);
   if (!requantize) return std::nullopt;
   const auto left = [](int32_t shift) { return shift < 0; };
-  if (requantize->rounding == Rounding::kFixedDouble &&
-      std::any_of(requantize->shifts.begin(), requantize->shifts.end(), left))
+  if (requantize->rounding == Rounding::kFixedDouble && std::ranges::any_of(requantize->shifts, left))
     return std::nullopt;
   return QuantizedGemm{std::move(*pair), std::move(*requantize)};
 }
@@ -49,7 +48,7 @@ bool QuantizedGemm::zeros_fit() const {
     return is_signed ? zero >= -128 && zero <= 127 : zero >= 0 && zero <= 255;
   };
   return fits(pair.x_zero, pair.x_signed) &&
-         std::all_of(pair.w_zeros.begin(), pair.w_zeros.end(), [&](int32_t z) { return fits(z, pair.w_signed); });
+         std::ranges::all_of(pair.w_zeros, [&](int32_t z) { return fits(z, pair.w_signed); });
 }
 
 std::optional<int32_t> QuantizedGemm::w_zero() const {

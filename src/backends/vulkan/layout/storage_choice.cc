@@ -72,7 +72,7 @@ class Chooser {
     if (storage == Storage::kBuffer && preference_ != DeviceStorage::kTexture) return;
     std::vector<Packing> packings;
     const auto add = [&](Packing p) {
-      if (p != Packing::kAny && std::find(packings.begin(), packings.end(), p) == packings.end()) packings.push_back(p);
+      if (p != Packing::kAny && std::ranges::find(packings, p) == packings.end()) packings.push_back(p);
     };
     add(hint.packing);
     InputImages inputs;

@@ -57,7 +57,7 @@ class TextureKernel : public Kernel {
 
  private:
   bool gives_half() const {
-    return std::any_of(outputs_.begin(), outputs_.end(), [](const auto& y) { return y && y->dtype == DType::kF16; });
+    return std::ranges::any_of(outputs_, [](const auto& y) { return y && y->dtype == DType::kF16; });
   }
   static const ImageLayout* at(const Images& images, size_t i) {
     return i < images.size() && images[i] ? &*images[i] : nullptr;

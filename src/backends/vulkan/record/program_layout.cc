@@ -133,7 +133,7 @@ class LayoutMaker {
     int at = segment_of[static_cast<size_t>(id)];
     for (int k = at + 1; k < static_cast<int>(segments_.size()); ++k) {
       const auto& reads = segments_[static_cast<size_t>(k)].reads;
-      if (std::find(reads.begin(), reads.end(), state) != reads.end()) at = k;
+      if (std::ranges::find(reads, state) != reads.end()) at = k;
     }
     SegmentLayout& seg = segments_[static_cast<size_t>(at)];
     seg.writes.emplace_back(id, state);
@@ -149,8 +149,7 @@ class LayoutMaker {
       const bool constant = values_[static_cast<size_t>(id)].content != nullptr;
       SegmentLayout& seg = segments_[static_cast<size_t>(segment)];
       const int state = state_of(id);
-      if (state >= 0 && std::find(seg.reads.begin(), seg.reads.end(), state) == seg.reads.end())
-        seg.reads.push_back(state);
+      if (state >= 0 && std::ranges::find(seg.reads, state) == seg.reads.end()) seg.reads.push_back(state);
       if (state < 0 && !constant && !values_[static_cast<size_t>(id)].here && item_[static_cast<size_t>(id)] < 0) {
         seg.uploads.push_back(id);
         live(id, seg.range.first, k);

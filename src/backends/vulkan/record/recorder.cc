@@ -12,7 +12,7 @@ bool overlap(const Binding& a, const Binding& b) {
 }
 
 bool any_overlap(const Binding& a, std::span<const Binding> list) {
-  return std::any_of(list.begin(), list.end(), [&](const Binding& b) { return overlap(a, b); });
+  return std::ranges::any_of(list, [&](const Binding& b) { return overlap(a, b); });
 }
 }  // namespace
 
@@ -68,9 +68,8 @@ Status Recorder::make_descriptor_pool() {
 }
 
 void Recorder::order(std::span<const Binding> touched, VkPipelineStageFlags stage) {
-  const bool conflict = std::any_of(touched.begin(), touched.end(), [&](const Binding& b) {
-    return any_overlap(b, writes_) || (b.written && any_overlap(b, reads_));
-  });
+  const bool conflict = std::ranges::any_of(
+      touched, [&](const Binding& b) { return any_overlap(b, writes_) || (b.written && any_overlap(b, reads_)); });
   if (conflict) barrier({});
   for (const Binding& b : touched) (b.written ? writes_ : reads_).push_back(b);
   stages_ |= stage;

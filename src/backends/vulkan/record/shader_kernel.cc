@@ -40,7 +40,7 @@ std::unique_ptr<ShaderKernel> make_shader_kernel(const Shader& shader, std::span
 }
 
 bool ShaderKernel::reads(size_t i) const {
-  return std::any_of(args_.begin(), args_.end(), [i](const Arg& a) { return a.input == static_cast<int>(i); });
+  return std::ranges::any_of(args_, [i](const Arg& a) { return a.input == static_cast<int>(i); });
 }
 
 Status ShaderKernel::record(KernelRecorder& r) const {

@@ -198,7 +198,7 @@ namespace {
 
 /// True if the weights are multiples of 1/256, so that float32 sums of 8-bit values are exact along two dimensions.
 bool exact_weights(const AxisTaps& taps) {
-  return std::all_of(taps.weight.begin(), taps.weight.end(), [](double w) { return w * 256 == std::floor(w * 256); });
+  return std::ranges::all_of(taps.weight, [](double w) { return w * 256 == std::floor(w * 256); });
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ Result<std::vector<uint32_t>> match_variables(const VkGraphView& g, size_t count
   std::sort(pairs.begin(), pairs.end());
   std::vector<uint32_t> variable(count, kFar);
   for (const auto& [distance, i, v] : pairs)
-    if (variable[i] == kFar && std::find(variable.begin(), variable.end(), v) == variable.end()) variable[i] = v;
+    if (variable[i] == kFar && std::ranges::find(variable, v) == variable.end()) variable[i] = v;
   for (size_t i = 0; i < count; ++i)
     if (variable[i] == kFar)
       return InvalidModel("output ", i, " has no argument of the call, and no constant that it could replace");
