@@ -214,12 +214,9 @@ Status reference_DequantizeLinear(KernelContext& ctx) {
   SMELT_ASSIGN(const Parameters parameters, Parameters::make(attrs, x, scale, zero_point));
   by_run(parameters, x.elements(), scale, zero_point, [&](int64_t begin, int64_t end, float s, int64_t zero) {
     const auto real = [&](int64_t integer) { return static_cast<float>(integer - zero) * s; };
-    if (x.dtype() == DType::kI8 && y.dtype() == DType::kF32) {
-      for (int64_t i = begin; i < end; ++i) y.data<float>()[i] = real(x.data<int8_t>()[i]);
-      return;
-    }
-    if (x.dtype() == DType::kU8 && y.dtype() == DType::kF32) {
-      for (int64_t i = begin; i < end; ++i) y.data<float>()[i] = real(x.data<uint8_t>()[i]);
+    if (is_8bit(x.dtype()) && y.dtype() == DType::kF32) {
+      const uint8_t flip = x.dtype() == DType::kI8 ? 128 : 0;
+      for (int64_t i = begin; i < end; ++i) y.data<float>()[i] = real((x.data<uint8_t>()[i] ^ flip) - flip);
       return;
     }
     for (int64_t i = begin; i < end; ++i)

@@ -475,9 +475,10 @@ class AttentionFuser {
 }  // namespace
 
 void fuse_attention(Graph& graph) {
+  const bool may_guard = std::ranges::any_of(graph.nodes, [](const Node& n) { return n.op == Op::kWhere; });
   std::vector<ValueId> guarded;  // results of softmaxes that no Attention takes with their guards
   for (;;) {
-    Graph fused = graph;
+    Graph fused = may_guard ? graph : std::move(graph);
     const std::vector<GuardedSoftmax> dropped = drop_softmax_guards(fused, guarded);
     remove_dead_nodes(fused);
     AttentionFuser(fused).run();

@@ -60,7 +60,7 @@ std::optional<std::vector<int64_t>> border(const Graph& g, const Node& pad, int 
     all[static_cast<size_t>(axis)] = get_int(*pads, pairs ? 2 * i : i);
     all[static_cast<size_t>(axis + rank)] = get_int(*pads, pairs ? 2 * i + 1 : n + i);
   }
-  if (std::any_of(all.begin(), all.end(), [](int64_t p) { return p < 0; })) return std::nullopt;
+  if (std::ranges::any_of(all, [](int64_t p) { return p < 0; })) return std::nullopt;
   return all;
 }
 

@@ -57,7 +57,6 @@ const Node* guarded_softmax(const Pattern& in, const Node& guard) {
 
 std::vector<GuardedSoftmax> drop_softmax_guards(Graph& graph, const std::vector<ValueId>& kept) {
   std::vector<GuardedSoftmax> dropped;
-  if (std::ranges::none_of(graph.nodes, [](const Node& n) { return n.op == Op::kWhere; })) return dropped;
   Pattern in(graph);
   for (size_t k = 0; k < graph.nodes.size(); ++k) {
     const Node guard = graph.nodes[k];

@@ -50,7 +50,7 @@ const Node* Pattern::producer(ValueId id, Op op) const {
   const int k = index_of_producer(id);
   if (k < 0) return nullptr;
   const Node& n = graph_.nodes[static_cast<size_t>(k)];
-  const bool whole = std::find(n.inputs.begin(), n.inputs.end(), kNoValue) == n.inputs.end();
+  const bool whole = std::ranges::find(n.inputs, kNoValue) == n.inputs.end();
   return n.op == op && n.outputs[0] == id && whole ? &n : nullptr;
 }
 

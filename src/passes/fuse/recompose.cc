@@ -33,7 +33,7 @@ bool is_tanh_argument(const Pattern& in, ValueId id, ValueId x) {
   constexpr double kCubic = 0.044715;
   const auto is_power = [&](const Product& p, size_t power) {
     return p.factors.size() == power && is_near(p.coefficient, kCubic) &&
-           std::all_of(p.factors.begin(), p.factors.end(), [&](ValueId f) { return f == x; });
+           std::ranges::all_of(p.factors, [&](ValueId f) { return f == x; });
   };
   const Product scaled = in.product(id);
   if (!is_near(scaled.coefficient, std::sqrt(2 / std::numbers::pi))) return false;

@@ -141,7 +141,8 @@ void patches_of_elements(const ConvShape& g, const T* x, int64_t first, int64_t 
 
 template <class T>
 void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T fill, T* rows, int64_t row_stride) {
-  if (has_lines_of_one_element(g)) return patches_of_elements(g, x, first, last, fill, rows, row_stride);
+  if constexpr (sizeof(T) == 1)
+    if (has_lines_of_one_element(g)) return patches_of_elements(g, x, first, last, fill, rows, row_stride);
   const int64_t pixel = g.all_in(), line = g.kernel[2] * g.c_in;
   const bool joined = g.dilation[2] == 1 && g.groups == 1;  // the taps of a line lie side by side
   const bool is_short = joined && line * static_cast<int64_t>(sizeof(T)) <= kShortRun;

@@ -77,7 +77,7 @@ std::unique_ptr<Kernel> make_dequantize_affine(const KernelSpec& spec) { return 
   return has_constant_per_tensor_params(spec) ? make_affine(spec) : nullptr;
 }
 
-[[gnu::cold]] std::unique_ptr<Kernel> make_dequantize_linear_run_time(const KernelSpec& spec) {
+[[gnu::cold]] std::unique_ptr<Kernel> make_dequantize_linear_affine_run_time(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &scale = spec.inputs[1];
   const bool zero_fits = !spec.has(2) || (spec.inputs[2].dtype == x.dtype && spec.inputs[2].shape.elements() == 1);
   if (spec.attrs<QuantizeLinearAttrs>().block != 0 || scale.dtype != DType::kF32 || scale.shape.elements() != 1 ||

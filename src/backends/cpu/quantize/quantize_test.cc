@@ -77,9 +77,9 @@ TEST(Quantize, Floats) {
     check_on_cpu(back, "dequantize_linear_lookup_table");
     check_on_cpu(back, "dequantize_linear_affine", {0, 0});
     back.constants.clear();
-    check_on_cpu(back, "dequantize_linear_run_time", {0, 0});
+    check_on_cpu(back, "dequantize_linear_affine_run_time", {0, 0});
     back.inputs.pop_back();
-    check_on_cpu(back, "dequantize_linear_run_time", {0, 0});
+    check_on_cpu(back, "dequantize_linear_affine_run_time", {0, 0});
   }
 }
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <numeric>
 
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/slots.h"
@@ -84,9 +83,9 @@ class MeanI8 final : public Kernel {
   /// Sums of the taps [first, last) of an image, in a slot of scratch memory.
   int32_t* sum(const uint8_t* image, int64_t first, int64_t last, char* slot) const {
     if (v_.inner == 1) {
-      const uint8_t *from = image + first, *end = image + last;
-      *sums_in(slot) = signed_ ? sum_of(reinterpret_cast<const int8_t*>(from), reinterpret_cast<const int8_t*>(end))
-                               : sum_of(from, end);
+      const int32_t flip = signed_ ? 128 : 0;
+      *sums_in(slot) =
+          sum_of(image + first, image + last, static_cast<uint8_t>(flip)) - flip * static_cast<int32_t>(last - first);
       return sums_in(slot);
     }
     auto** const taps = reinterpret_cast<const uint8_t**>(slot);
@@ -94,13 +93,14 @@ class MeanI8 final : public Kernel {
     ops_.sum_taps_i8(taps, last - first, v_.inner, signed_, sums_in(slot));
     return sums_in(slot);
   }
-  template <class T>
-  static int32_t sum_of(const T* from, const T* end) {
-    constexpr int64_t kTogether = 64;
+  /// Of bytes with their sign bits flipped, or as they are.
+  [[gnu::noinline]] static int32_t sum_of(const uint8_t* from, const uint8_t* end, uint8_t flip) {
+    constexpr int64_t kTogether = 32;
     int32_t sum = 0;
     for (; end - from >= kTogether; from += kTogether)
-      for (int64_t i = 0; i < kTogether; ++i) sum += from[i];
-    return std::accumulate(from, end, sum);
+      for (int64_t i = 0; i < kTogether; ++i) sum += from[i] ^ flip;
+    for (; from < end; ++from) sum += *from ^ flip;
+    return sum;
   }
   void rescale(int32_t* sums, uint8_t* y) const {
     if (rescale_ && v_.inner >= kShort) {
