@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/suggest.h"
 #include "c_api/handles.h"
 #include "smelt/custom_operator.h"

@@ -1,4 +1,6 @@
 #include "cli/dimensions.h"
+
+#include <algorithm>
 #include <charconv>
 #include <optional>
 

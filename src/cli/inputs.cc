@@ -1,5 +1,6 @@
 #include "cli/inputs.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>

@@ -33,6 +33,7 @@ class AttentionFuser {
   void run() {
     for (size_t k = 0; k < graph_.nodes.size(); ++k)
       if (graph_.nodes[k].op == Op::kMatMul) fuse(k);
+    remove_dead_nodes(graph_);
   }
 
  private:
@@ -475,14 +476,14 @@ class AttentionFuser {
 }  // namespace
 
 void fuse_attention(Graph& graph) {
-  const bool may_guard = std::ranges::any_of(graph.nodes, [](const Node& n) { return n.op == Op::kWhere; });
+  if (std::ranges::none_of(graph.nodes, [](const Node& n) { return n.op == Op::kWhere; }))
+    return AttentionFuser(graph).run();
   std::vector<ValueId> guarded;  // results of softmaxes that no Attention takes with their guards
   for (;;) {
-    Graph fused = may_guard ? graph : std::move(graph);
+    Graph fused = graph;
     const std::vector<GuardedSoftmax> dropped = drop_softmax_guards(fused, guarded);
     remove_dead_nodes(fused);
     AttentionFuser(fused).run();
-    remove_dead_nodes(fused);
     const std::vector<int> uses = count_uses(fused);
     const size_t before = guarded.size();
     for (const auto& [result, zeros] : dropped) {

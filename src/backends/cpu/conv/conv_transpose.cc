@@ -2,6 +2,7 @@
 // output pixels that it reaches.
 #include "backends/cpu/conv/conv_transpose.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace smelt {

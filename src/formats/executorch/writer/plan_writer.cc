@@ -1,5 +1,6 @@
 #include "formats/executorch/writer/plan_writer.h"
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 

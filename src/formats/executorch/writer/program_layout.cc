@@ -1,4 +1,5 @@
 // The bytes of a program: flatbuffer behind an extended header, then the segments.
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 

@@ -1,4 +1,5 @@
 // Matrix products, normalization, softmax and attention.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
