@@ -5,6 +5,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
 #include "ops/shape/shape.h"
+#include "tests/support/module.h"
 #include "tests/support/written_model.h"
 
 namespace smelt {
@@ -12,10 +13,7 @@ namespace {
 
 /// A sum of all inputs so far, [2], that begins with `first`. TFLite assigns that by CALL_ONCE.
 Model running_sum(const Tensor& first) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  auto module = test::module_of_one_graph();
   module->states.push_back({"sum", ValueType::tensor(DType::kF32, first.shape()), first});
   Builder b(*module, 0);
   const ValueId x = b.input("x", ValueType::tensor(DType::kF32, first.shape()));

@@ -14,6 +14,7 @@
 #include "ops/gather/gather.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
+#include "tests/support/module.h"
 #include "tests/support/op_case.h"
 #include "tests/support/written_model.h"
 
@@ -26,9 +27,6 @@ using test::f32;
 class TestModel {
  public:
   explicit TestModel(Tensor x) : fed_{Datum(std::move(x))} {
-    module_->format = "test";
-    module_->graphs.resize(1);
-    module_->methods.push_back({"main", 0});
     const Tensor& first = fed_[0].tensor;
     x_ = b_.input("x", ValueType::tensor(first.dtype(), first.shape()));
   }
@@ -69,7 +67,7 @@ class TestModel {
   }
 
  private:
-  std::shared_ptr<Module> module_ = std::make_shared<Module>();
+  std::shared_ptr<Module> module_ = test::module_of_one_graph();
   Builder b_{*module_, 0};
   std::vector<Datum> fed_;
   ValueId x_ = kNoValue;

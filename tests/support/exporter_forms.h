@@ -17,6 +17,7 @@
 #include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
+#include "tests/support/module.h"
 #include "tests/support/op_case.h"
 
 namespace smelt::test {
@@ -63,10 +64,7 @@ using Form = std::function<ValueId(Forms&, ValueId x)>;
 /// run there in the end, in order, without those that move elements. Results may differ by `tolerance`.
 inline void check_fused(const Shape& shape, const Form& form, const std::vector<std::string>& expected,
                         double tolerance = 2e-5) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  auto module = test::module_of_one_graph();
   Forms f{Builder(*module, 0)};
   const ValueId y = form(f, f.b.input("x", ValueType::tensor(DType::kF32, shape)));
   f.b.graph().outputs = {y};

@@ -12,6 +12,7 @@
 #include "smelt/model.h"
 #include "tests/support/compare.h"
 #include "tests/support/coverage.h"
+#include "tests/support/module.h"
 
 namespace smelt::test {
 
@@ -74,10 +75,7 @@ class OpRunner {
 
   /// The module of the one operator; what a run feeds it goes to `fed`.
   Result<std::shared_ptr<Module>> module(std::vector<Datum>* fed = nullptr) const {
-    auto module = std::make_shared<Module>();
-    module->format = "test";
-    module->graphs.resize(1);
-    module->methods.push_back({"main", 0});
+    auto module = test::module_of_one_graph();
     Builder b(*module, 0);
     std::vector<ValueId> in, out;
     for (const Input& i : inputs_) {

@@ -9,6 +9,7 @@
 #include "ops/random/random.h"
 #include "passes/passes.h"
 #include "tests/support/exporter_forms.h"
+#include "tests/support/module.h"
 
 namespace smelt {
 namespace {
@@ -17,10 +18,7 @@ using test::Forms;
 
 /// Operators of a graph of x float32[...] behind merge_common_subexpressions().
 std::vector<Op> merged(const Shape& shape, const std::function<std::vector<ValueId>(Forms&, ValueId)>& form) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  auto module = test::module_of_one_graph();
   Forms f{Builder(*module, 0)};
   const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, shape));
   f.b.graph().outputs = form(f, x);

@@ -5,6 +5,7 @@
 #include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
 #include "passes/passes.h"
+#include "tests/support/module.h"
 #include "tests/support/op_case.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/run_module.h"
@@ -15,9 +16,6 @@ namespace {
 /// x + w * w * w with a constant w [rows, 1000]; w * w is an output too, if asked.
 struct Cubed {
   explicit Cubed(int64_t rows, bool square_is_output = false) {
-    module->format = "test";
-    module->graphs.resize(1);
-    module->methods.push_back({"main", 0});
     Builder b(*module, 0);
     const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{1, 1000}));
     const auto binary = [&](Binary f, ValueId p, ValueId q) {
@@ -42,7 +40,7 @@ struct Cubed {
     return folded;
   }
 
-  std::shared_ptr<Module> module = std::make_shared<Module>();
+  std::shared_ptr<Module> module = test::module_of_one_graph();
   ValueId w, square, cube;
 };
 
@@ -65,10 +63,7 @@ TEST(FoldConstants, SmallOnesAndOutputsStay) {
 
 // Exporters write equal weights once, quantizers quantize each use: of one use, the weights are quantized already.
 TEST(FoldConstants, WeightsQuantizedAgainAreIntegers) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  auto module = test::module_of_one_graph();
   Builder b(*module, 0);
   const auto quantize = [&](Op op, DType type, ValueId x, float scale) {
     QuantizeLinearAttrs a;

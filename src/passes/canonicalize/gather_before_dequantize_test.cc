@@ -5,6 +5,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
 #include "passes/passes.h"
+#include "tests/support/module.h"
 #include "tests/support/op_case.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/run_module.h"
@@ -14,10 +15,7 @@ namespace {
 
 /// Embeddings that are kept as integers: only the rows that are read become real numbers.
 TEST(GatherBeforeDequantize, OfConstantIntegers) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  auto module = test::module_of_one_graph();
   Builder b(*module, 0);
   const ValueId ids = b.input("ids", ValueType::tensor(DType::kI64, Shape{3}));
   const ValueId table = b.constant("table", test::random_tensor(DType::kU8, {50, 4}, 0, 255, 1));

@@ -4,6 +4,7 @@
 #include "ops/core/verify.h"
 #include "ops/shape/shape.h"
 #include "passes/passes.h"
+#include "tests/support/module.h"
 #include "tests/support/op_case.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/run_module.h"
@@ -14,10 +15,7 @@ namespace {
 /// x [2, 3, 4] transposed by one permutation after another; the first result is an output too, if asked.
 std::shared_ptr<Module> transposed(const std::vector<std::vector<int64_t>>& perms, bool keeps_first = false,
                                    QuantPtr quant = nullptr) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  auto module = test::module_of_one_graph();
   Builder b(*module, 0);
   ValueId x = b.input("x", ValueType::tensor(quant ? DType::kI8 : DType::kF32, Shape{2, 3, 4}, quant));
   for (const auto& perm : perms) {

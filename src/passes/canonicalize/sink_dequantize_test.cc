@@ -6,6 +6,7 @@
 #include "ops/shape/shape.h"
 #include "passes/passes.h"
 #include "tests/support/exporter_forms.h"
+#include "tests/support/module.h"
 #include "tests/support/op_case.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/run_module.h"
@@ -27,10 +28,7 @@ ValueId convert(Forms& f, Op op, ValueId x, DType type, const QuantPtr& quant) {
 /// steps, and one half is quantized as it was, the other with other parameters; `read`: a Tanh reads the first half
 /// too.
 int64_t real_values_behind_sinking(bool read) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  auto module = test::module_of_one_graph();
   Forms f{Builder(*module, 0)};
   const QuantPtr quant = test::per_tensor(0.05F, 3), other = test::per_tensor(0.07F, -2);
   const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, Shape{1, 8, 3}));

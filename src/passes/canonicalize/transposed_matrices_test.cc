@@ -6,6 +6,7 @@
 #include "passes/passes.h"
 #include "tests/support/compare.h"
 #include "tests/support/exporter_forms.h"
+#include "tests/support/module.h"
 #include "tests/support/op_case.h"
 #include "tests/support/run_module.h"
 
@@ -13,10 +14,7 @@ namespace smelt {
 namespace {
 
 TEST(ReadMatricesTransposed, ProductsReadTheMatrixItself) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  auto module = test::module_of_one_graph();
   test::Forms f{Builder(*module, 0)};
   const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, Shape{3, 5}));
   const ValueId matrix = f.weights({5, 5});

@@ -12,19 +12,12 @@
 #include "ops/softmax/softmax.h"
 #include "passes/passes.h"
 #include "runtime/model_access.h"
+#include "tests/support/module.h"
 #include "tests/support/op_runner.h"
 
 namespace smelt {
 namespace {
 using namespace smelt::test;
-
-std::shared_ptr<Module> empty_module() {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
-  return module;
-}
 
 struct Outcome {
   Result<std::vector<Datum>> results;
@@ -228,7 +221,7 @@ TEST(Decompose, DeformableConvolutions) {
 
 /// Nodes of one graph, decomposed and not, and plans for several shapes.
 TEST(Decompose, PlansOfOneGraph) {
-  const auto module = empty_module();
+  const auto module = test::module_of_one_graph();
   Builder b(*module, 0);
   const ValueType type = ValueType::tensor(DType::kF32, Shape{-1, -1});
   const ValueId x = b.input("x", type), y = b.input("y", type);

@@ -13,6 +13,7 @@
 #include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
+#include "tests/support/module.h"
 #include "tests/support/op_case.h"
 
 namespace smelt {
@@ -37,14 +38,6 @@ Result<Tensor> result_of(const std::shared_ptr<Module>& module, const Tensor& x,
   return results[0].tensor;
 }
 
-std::shared_ptr<Module> empty_module() {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
-  return module;
-}
-
 ValueId integers(Builder& b, const std::vector<int64_t>& v) {
   return b.constant("", Tensor::from<int64_t>(DType::kI64, {static_cast<int64_t>(v.size())}, v));
 }
@@ -57,7 +50,7 @@ ValueType quantized_type(DType dtype, QuantPtr quant) {
 
 /// A Pad and a convolution; the Pad's result is an output as well where the two may not become one node.
 Result<Tensor> run(const Case& c, bool apart, bool fuses) {
-  const auto module = empty_module();
+  const auto module = test::module_of_one_graph();
   Builder b(*module, 0);
   const DType t = c.quantized ? DType::kI8 : DType::kF32;
   const auto params = [&](float scale, int32_t zero) {
@@ -121,7 +114,7 @@ TEST(FusePads, OtherValuesStay) {
 /// Reshape.
 Result<Tensor> run_lines(bool quantized, const std::vector<int64_t>& pads, int64_t dilation, bool apart, bool fuses,
                          bool inserts = false) {
-  const auto module = empty_module();
+  const auto module = test::module_of_one_graph();
   Builder b(*module, 0);
   const DType t = quantized ? DType::kI8 : DType::kF32;
   const auto params = [&](float scale, int32_t zero) { return quantized ? test::per_tensor(scale, zero) : QuantPtr(); };
@@ -181,7 +174,7 @@ struct PoolCase {
 };
 
 Result<Tensor> run_pool(const PoolCase& c, bool apart, bool fuses) {
-  const auto module = empty_module();
+  const auto module = test::module_of_one_graph();
   Builder b(*module, 0);
   const DType t = c.quantized ? DType::kI8 : DType::kF32;
   const QuantPtr quant = c.quantized ? test::per_tensor(0.5f, 7) : QuantPtr();

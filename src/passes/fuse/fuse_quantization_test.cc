@@ -17,6 +17,7 @@
 #include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
+#include "tests/support/module.h"
 #include "tests/support/op_case.h"
 
 namespace smelt {
@@ -26,11 +27,6 @@ using test::random_tensor;
 /// A graph in ONNX's form of quantized models: real operators between pairs of QuantizeLinear and DequantizeLinear.
 class QdqGraph {
  public:
-  QdqGraph() {
-    module->format = "test";
-    module->graphs.resize(1);
-    module->methods.push_back({"main", 0});
-  }
   ValueId node(Op op, AttrsPtr attrs, std::vector<ValueId> in) {
     const ValueId y = builder.value("", {});
     EXPECT_TRUE(builder.node_to(op, std::move(attrs), in, {y}).ok());
@@ -63,7 +59,7 @@ class QdqGraph {
     return result;
   }
 
-  std::shared_ptr<Module> module = std::make_shared<Module>();
+  std::shared_ptr<Module> module = test::module_of_one_graph();
   Builder builder{*module, 0};
 };
 

@@ -8,6 +8,7 @@
 #include "ops/resize/resize.h"
 #include "passes/passes.h"
 #include "tests/support/exporter_forms.h"
+#include "tests/support/module.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/run_module.h"
 
@@ -17,10 +18,7 @@ namespace {
 /// The last dimension that a Resize to height x width gives behind a convolution of x [1, 3, 6, 5]; `read`: a Tanh
 /// reads it. Checks that the layout changes no result.
 int64_t last_dimension_of_resize(int64_t height, int64_t width, bool read) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  auto module = test::module_of_one_graph();
   test::Forms f{Builder(*module, 0)};
   const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, Shape{1, 3, 6, 5}));
   ConvAttrs conv;
@@ -60,10 +58,7 @@ ValueId convolved_tokens(test::Forms& f, ValueId tokens, bool by_squeeze) {
 
 TEST(ChannelsLast, TokensBecomeAnImageWithoutATranspose) {
   for (const bool by_squeeze : {false, true}) {
-    auto module = std::make_shared<Module>();
-    module->format = "test";
-    module->graphs.resize(1);
-    module->methods.push_back({"main", 0});
+    auto module = test::module_of_one_graph();
     test::Forms f{Builder(*module, 0)};
     const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, Shape{1, 30, 8}));
     Graph& graph = module->graphs[0];
@@ -83,10 +78,7 @@ TEST(ChannelsLast, TokensBecomeAnImageWithoutATranspose) {
 /// Number of Transposes that move elements, of a convolution of channels-last images x [1, 6, 5, 8], a Transpose, ReLU
 /// and a sum on channels-first ones, and what reads these: a Transpose back and a convolution, or the graph's output.
 int transposes_between(bool convolved) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  auto module = test::module_of_one_graph();
   test::Forms f{Builder(*module, 0)};
   const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, Shape{1, 6, 5, 8}));
   ConvAttrs conv;
@@ -116,10 +108,7 @@ TEST(ChannelsLast, NodesBetweenTransposesNeedNone) {
 }
 
 TEST(ChannelsLast, TransposedConvolutionsOfFewFilters) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  auto module = test::module_of_one_graph();
   test::Forms f{Builder(*module, 0)};
   const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, Shape{1, 12, 6, 5}));
   ConvTransposeAttrs conv;

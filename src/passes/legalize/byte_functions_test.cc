@@ -6,6 +6,7 @@
 #include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
 #include "passes/passes.h"
+#include "tests/support/module.h"
 #include "tests/support/op_case.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/run_module.h"
@@ -16,12 +17,7 @@ namespace {
 /// A graph on one int8 input of [3, 100].
 class ByteGraph {
  public:
-  ByteGraph() {
-    module->format = "test";
-    module->graphs.resize(1);
-    module->methods.push_back({"main", 0});
-    x = builder.input("x", type(0.05f, 3));
-  }
+  ByteGraph() { x = builder.input("x", type(0.05f, 3)); }
   static ValueType type(float scale, int32_t zero, const Shape& shape = {3, 100}) {
     return ValueType::tensor(DType::kI8, shape, test::per_tensor(scale, zero, Rounding::kFixedDouble));
   }
@@ -51,7 +47,7 @@ class ByteGraph {
     return ops;
   }
 
-  std::shared_ptr<Module> module = std::make_shared<Module>();
+  std::shared_ptr<Module> module = test::module_of_one_graph();
   Builder builder{*module, 0};
   ValueId x;
 };

@@ -7,6 +7,7 @@
 #include "passes/passes.h"
 #include "runtime/model_access.h"
 #include "smelt/model.h"
+#include "tests/support/module.h"
 #include "tests/support/op_case.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/run_module.h"
@@ -16,10 +17,7 @@ namespace {
 
 /// Rows of x [3, 8], each with its own quantization parameters, times int8 weights [8, 5].
 std::shared_ptr<Module> product_of_rows(DType dtype) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  auto module = test::module_of_one_graph();
   Builder b(*module, 0);
   Tensor w = test::random_tensor(DType::kI8, {8, 5}, -127, 127, 2);
   w.set_quant(test::per_tensor(0.01f, 0));

@@ -9,6 +9,7 @@
 #include "ops/shape/shape.h"
 #include "passes/passes.h"
 #include "smelt/model.h"
+#include "tests/support/module.h"
 #include "tests/support/op_case.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/run_module.h"
@@ -19,14 +20,6 @@ namespace {
 struct Form {
   bool per_column = false, zeros = false, bias = false, scale_first = false;
 };
-
-std::shared_ptr<Module> module_of_one_graph() {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
-  return module;
-}
 
 /// Adds nodes whose results have no names.
 struct NodeMaker {
@@ -41,7 +34,7 @@ struct NodeMaker {
 
 /// ONNX Runtime's dynamic quantization: DynamicQuantizeLinear, MatMulInteger, Cast, Mul and maybe Add.
 std::shared_ptr<Module> product_of_integers(const Form& form) {
-  auto module = module_of_one_graph();
+  auto module = test::module_of_one_graph();
   Builder b(*module, 0);
   const NodeMaker node{b};
   const Shape each = form.per_column ? Shape{5} : Shape{};
@@ -83,7 +76,7 @@ TEST(IntegerProducts, BecomeOneProductOfQuantizedRows) {
 
 /// ONNX Runtime's dynamic quantization of a convolution, after channels_last().
 std::shared_ptr<Module> convolution_of_integers(bool per_channel) {
-  auto module = module_of_one_graph();
+  auto module = test::module_of_one_graph();
   Builder b(*module, 0);
   const NodeMaker node{b};
   ConvAttrs conv;
@@ -125,7 +118,7 @@ TEST(IntegerProducts, StayWhereTheirAccumulatorsAreRead) {
 
 /// An LSTM that rounds its states, or does not, whose weights are quantized constants that become real.
 std::shared_ptr<Module> recurrence_of_bytes(bool rounds) {
-  auto module = module_of_one_graph();
+  auto module = test::module_of_one_graph();
   Builder b(*module, 0);
   const NodeMaker node{b};
   RecurrentAttrs a;

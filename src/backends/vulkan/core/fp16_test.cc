@@ -3,6 +3,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/signal/signal.h"
 #include "runtime/model_access.h"
+#include "tests/support/module.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
@@ -153,10 +154,7 @@ TEST_F(VulkanFp16, Textures) {
 
 /// Where it can't be had, a session says so.
 TEST(Fp16, Refused) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  auto module = test::module_of_one_graph();
   for (const BackendKind& backend : {BackendKind::kCpu, BackendKind::kReference}) {
     const auto session = Session::create(ModelAccess::make(module), {.backend = backend, .fp16 = true});
     ASSERT_FALSE(session.ok());

@@ -7,6 +7,7 @@
 #include "ops/core/builder.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/softmax/softmax.h"
+#include "tests/support/module.h"
 #include "tests/support/op_case.h"
 #include "tests/support/written_model.h"
 
@@ -17,10 +18,7 @@ using test::f32;
 
 /// Convolution of x with channels last, and a sum with an input; then a convolution again, or a softmax of rows.
 std::shared_ptr<Module> sum_of_image(bool image_behind) {
-  const auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  const auto module = test::module_of_one_graph();
   Builder b(*module, 0);
   ConvAttrs a;
   a.layout = Layout::kChannelsLast;

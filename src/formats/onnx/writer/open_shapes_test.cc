@@ -3,6 +3,7 @@
 
 #include "ops/conv/conv.h"
 #include "ops/core/builder.h"
+#include "tests/support/module.h"
 #include "tests/support/op_case.h"
 #include "tests/support/written_model.h"
 
@@ -25,10 +26,7 @@ TEST(OnnxOpenShapes, UpdatedSlices) {
 }
 
 TEST(OnnxOpenShapes, TransposedConvolutionBehindABatch) {
-  const auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  const auto module = test::module_of_one_graph();
   Builder b(*module, 0);
   ConvTransposeAttrs a;
   a.filter = FilterLayout::kIOS;

@@ -26,6 +26,7 @@
 #include "runtime/model_access.h"
 #include "smelt/custom_operator.h"
 #include "tensor/numeric.h"
+#include "tests/support/module.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/written_model.h"
 
@@ -47,14 +48,9 @@ QuantPtr params(float scale, int32_t zero_point) {
 
 /// A model that a test builds node by node.
 struct TestModel {
-  std::shared_ptr<Module> module = std::make_shared<Module>();
+  std::shared_ptr<Module> module = test::module_of_one_graph();
   std::vector<Datum> fed;
 
-  TestModel() {
-    module->format = "test";
-    module->graphs.resize(1);
-    module->methods.push_back({"main", 0});
-  }
   Builder builder() { return Builder(*module, 0); }
   Graph& graph() { return module->graphs[0]; }
   ValueId input(const std::string& name, Tensor t, QuantPtr quant = nullptr) {

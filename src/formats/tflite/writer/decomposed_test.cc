@@ -15,6 +15,7 @@
 #include "ops/resize/resize.h"
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
+#include "tests/support/module.h"
 #include "tests/support/op_case.h"
 #include "tests/support/written_model.h"
 
@@ -356,10 +357,7 @@ TEST(TfliteDecomposed, PlacesOfSeveralDimensions) {
 
 TEST(TfliteDecomposed, ShapesThatFollowFromThoseOfInputs) {
   // Sizes that pass through float32 are not known when the model is loaded.
-  const auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
+  const auto module = test::module_of_one_graph();
   Builder b(*module, 0);
   const Tensor x = f32({1, 2, 3, 4}), grid = f32({1, 5, 6, 2}, 2);
   const ValueId in = b.input("x", ValueType::tensor(DType::kF32, x.shape()));

@@ -8,6 +8,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/shape/shape.h"
 #include "tensor/numeric.h"
+#include "tests/support/module.h"
 #include "tests/support/op_case.h"
 #include "tests/support/written_model.h"
 
@@ -41,9 +42,6 @@ TEST(TfliteDynamicQuantization, RangesAndRules) {
 class RoundedProduct {
  public:
   RoundedProduct(Tensor weights, QuantPtr quant) {
-    module->format = "test";
-    module->graphs.resize(1);
-    module->methods.push_back({"main", 0});
     Builder b(*module, 0);
     const int64_t depth = weights.dim(1), outs = weights.dim(0);
     x = f32({2, 3, depth}, 9);
@@ -74,7 +72,7 @@ class RoundedProduct {
     return at == g.nodes.end() ? ValueType{} : g.value(at->inputs[1]).type;
   }
 
-  std::shared_ptr<Module> module = std::make_shared<Module>();
+  std::shared_ptr<Module> module = test::module_of_one_graph();
   Tensor x;
 };
 
