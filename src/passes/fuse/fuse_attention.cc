@@ -476,8 +476,7 @@ class AttentionFuser {
 }  // namespace
 
 void fuse_attention(Graph& graph) {
-  if (std::ranges::none_of(graph.nodes, [](const Node& n) { return n.op == Op::kWhere; }))
-    return AttentionFuser(graph).run();
+  if (!has_guarded_softmax(graph)) return AttentionFuser(graph).run();
   std::vector<ValueId> guarded;  // results of softmaxes that no Attention takes with their guards
   for (;;) {
     Graph fused = graph;

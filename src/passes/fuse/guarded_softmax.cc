@@ -55,6 +55,12 @@ const Node* guarded_softmax(const Pattern& in, const Node& guard) {
 
 }  // namespace
 
+bool has_guarded_softmax(Graph& graph) {
+  if (std::ranges::none_of(graph.nodes, [](const Node& n) { return n.op == Op::kWhere; })) return false;
+  const Pattern in(graph);
+  return std::ranges::any_of(graph.nodes, [&](const Node& n) { return guarded_softmax(in, n) != nullptr; });
+}
+
 std::vector<GuardedSoftmax> drop_softmax_guards(Graph& graph, const std::vector<ValueId>& kept) {
   std::vector<GuardedSoftmax> dropped;
   Pattern in(graph);

@@ -12,6 +12,8 @@ struct GuardedSoftmax {
   ValueId zeros;
 };
 
+/// True if there are guarded softmaxes over rows.
+bool has_guarded_softmax(Graph& graph);
 /// Makes guarded softmaxes over rows plain ones, whose results are NaN where all of a row is -inf, but those whose
 /// results are in `kept`.
 std::vector<GuardedSoftmax> drop_softmax_guards(Graph& graph, const std::vector<ValueId>& kept);
