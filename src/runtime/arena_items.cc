@@ -6,6 +6,16 @@
 #include "graph/node_label.h"
 
 namespace smelt {
+namespace {
+
+/// Makes t a view of these bytes.
+void view_at(Tensor& t, std::byte* bytes) {
+  QuantPtr quant = t.quant();
+  t = Tensor::view(t.dtype(), t.shape(), bytes, nullptr);
+  t.set_quant(std::move(quant));
+}
+
+}  // namespace
 
 [[gnu::cold]] void ArenaItems::add(const ArenaItem& item) {
   if (kHasParts) place(item.id, item.id, 0);
@@ -78,18 +88,12 @@ bool ArenaItems::stays(ValueId id, std::span<const int> last_use, int steps) con
 
 [[gnu::cold]] void ArenaItems::lay_out(PlanParts& plan, const TypeOf& type, std::span<const int> last_use) const {
   for (const ArenaItem& item : items_) {
-    Tensor& t = plan.values[static_cast<size_t>(item.id)].tensor;
-    QuantPtr quant = t.quant();
-    t = Tensor::view(t.dtype(), t.shape(), plan.arena->data() + item.offset, nullptr);
-    t.set_quant(std::move(quant));
+    view_at(plan.values[static_cast<size_t>(item.id)].tensor, plan.arena->data() + item.offset);
     plan.slots.push_back({item.id, item.bytes});
   }
   for (const ValueId id : in_place_) {
-    Tensor& t = plan.values[static_cast<size_t>(id)].tensor;
-    QuantPtr quant = t.quant();
     auto* const bytes = plan.values[static_cast<size_t>(within(id))].tensor.data<std::byte>();
-    t = Tensor::view(t.dtype(), t.shape(), bytes + offset(id), nullptr);
-    t.set_quant(std::move(quant));
+    view_at(plan.values[static_cast<size_t>(id)].tensor, bytes + offset(id));
   }
   for (Step& step : plan.steps)
     if (auto* alias = std::get_if<AliasStep>(&step.work); kHasParts && alias)
