@@ -18,7 +18,7 @@ size_t bytes_of(const ValueType& t) {
   return n.ok() ? Tensor::byte_size(t.dtype, n.value()) : SIZE_MAX;
 }
 
-/// Quantized weights stay quantized, since kernels use the integers, except where `real` values are asked for.
+/// Quantized weights stay quantized, since kernels use the integers, except where their real values are wanted.
 enum class Weights { kQuantized, kReal };
 
 /// True if the node can be evaluated now without growing the model much.
@@ -114,18 +114,16 @@ std::vector<ValueId> fold_constants(Graph& graph, const Evaluate& evaluate) {
         release_pages(*constant);
     }
   };
-  // By value: the node that dequantizes it.
+  // By value: the node that dequantizes weights to it.
   std::vector<const Node*> dequantizers(graph.values.size(), nullptr);
-  const auto dequantizer_of = [&](ValueId id) {
-    return id == kNoValue ? nullptr : dequantizers[static_cast<size_t>(id)];
-  };
   // Nodes whose outputs are constants are not needed.
   std::vector<char> needed(graph.nodes.size(), 1);
   for (size_t k = 0; k < graph.nodes.size(); ++k) {
     const Node& n = graph.nodes[k];
     const bool one = n.outputs.size() == 1 && n.outputs[0] != kNoValue;
     const Weights weights = one && parameters[static_cast<size_t>(n.outputs[0])] ? Weights::kReal : Weights::kQuantized;
-    const Node* again = n.op == Op::kQuantizeLinear && !n.inputs.empty() ? dequantizer_of(n.inputs[0]) : nullptr;
+    const bool quantizes = n.op == Op::kQuantizeLinear && n.inputs[0] != kNoValue;
+    const Node* again = quantizes ? dequantizers[static_cast<size_t>(n.inputs[0])] : nullptr;
     if (fold(graph, n, weights, evaluate) || (again && fold_quantized_again(graph, *again, n, evaluate))) {
       for (ValueId id : n.outputs)
         if (id != kNoValue) made[static_cast<size_t>(id)] = 1;

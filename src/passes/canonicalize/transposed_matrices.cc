@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <vector>
 
 #include "ops/core/op.h"
@@ -12,7 +13,8 @@ void read_matrices_transposed(Graph& graph) {
   std::vector<ValueId> turned(graph.values.size(), kNoValue);
   const auto is_matrix = [&](ValueId id) {
     const Value& v = graph.value(id);
-    return v.constant && !v.type.quant && !v.constant->quant() && v.constant->rank() == 2;
+    return v.constant && !v.type.quant && !v.constant->quant() && v.constant->rank() == 2 &&
+           std::ranges::find(graph.inputs, id) == graph.inputs.end();  // a caller may replace a default
   };
   bool any = false;
   for (const Node& n : graph.nodes) {
@@ -22,9 +24,6 @@ void read_matrices_transposed(Graph& graph) {
     turned[static_cast<size_t>(n.outputs[0])] = n.inputs[0];
     any = true;
   }
-  for (const ValueId id : graph.inputs)  // a caller may replace a default
-    for (ValueId& from : turned)
-      if (id != kNoValue && from == id) from = kNoValue;
   if (!any) return;
   for (Node& n : graph.nodes) {
     if (n.op != Op::kMatMul || n.inputs[1] == kNoValue) continue;

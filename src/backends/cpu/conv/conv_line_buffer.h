@@ -115,13 +115,13 @@ class ConvLineBuffer {
       std::copy_n(weights + i * chunk, chunk, workspace.data() + i * steps_ * 4);
     return workspace.data();
   }
-  /// Not for short rows, nor where chunks waste too much of their last groups, nor for filters that do not stay in the
-  /// nearest cache from row to row.
+  /// Not for short rows, nor where chunks waste too much of their last groups, nor for panels of filters so large that
+  /// reading them once a row costs more than copies of patches.
   void choose() {
-    constexpr int64_t kShort = 8, kNearest = 64 * 1024;
+    constexpr int64_t kShort = 8, kLargestPanel = 64 * 1024;
     if (!gemm_.bytes || g_.pointwise() || g_.out[2] < kShort || !rows_.small()) return;
     const WindowChunks chunks(g_, gemm_);
-    if (!chunks.pay_off(g_, gemm_) || chunks.count * chunks.steps * gemm_.nr() * 4 > kNearest) return;
+    if (!chunks.pay_off(g_, gemm_) || chunks.count * chunks.steps * gemm_.nr() * 4 > kLargestPanel) return;
     chunks_ = chunks.count;
     steps_ = chunks.steps;
     panel_bytes_ = gemm_.panel_offset(k(), 1);
