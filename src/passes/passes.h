@@ -143,6 +143,10 @@ std::shared_ptr<const Module> tabulate_byte_functions(std::shared_ptr<const Modu
 /// value at run time (TFLite hybrid), a Quantize by the same rule does so once. Returns the module itself if none do.
 std::shared_ptr<const Module> share_dynamic_quantization(std::shared_ptr<const Module> module);
 
+/// For back-ends whose convolutions, and products of quantized values, multiply by bytes: constant weights of fewer than
+/// 8 bits become bytes. Returns the module itself if it has none.
+std::shared_ptr<const Module> widen_weights(std::shared_ptr<const Module> module);
+
 /// Gives the quantized nodes of a TFLite module the arithmetic of LiteRT with XNNPACK, where its delegate takes them:
 /// rounding, and dynamic quantization by rows or images. Returns the module itself if it is of another format.
 std::shared_ptr<const Module> litert_xnnpack(std::shared_ptr<const Module> module);

@@ -79,6 +79,7 @@ Result<std::shared_ptr<const Module>> Compiled::compile(InputDefaults defaults, 
     for (Graph& g : copy->graphs) widen_float16(g);
   SMELT_ASSIGN(auto optimised, run_passes(module_, std::move(copy)));
   auto module = legalized(std::move(optimised), required);
+  if (required.widen_weights) module = widen_weights(std::move(module));
   if (builds_op("Quantize") && required.share_dynamic_quantization)
     module = share_dynamic_quantization(std::move(module));
   if ((builds_op("MatMulInteger") || builds_op("ConvInteger") || builds_op("Recurrent")) &&

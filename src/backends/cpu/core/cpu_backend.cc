@@ -252,7 +252,8 @@ class CpuBackend final : public Backend {
     return {.widen_float16 = true,
             .fuse_integer_products = true,
             .tabulate_byte_functions = true,
-            .share_dynamic_quantization = true};
+            .share_dynamic_quantization = true,
+            .widen_weights = true};
   }
   Result<std::shared_ptr<BackendDevice>> open(const SessionOptions& options) const override {
     if (options.fp16) return InvalidInput("the CPU back-end multiplies in float32: fp16 is for others");
