@@ -87,13 +87,14 @@ class ConvI16 final : public Kernel {
     slice_bytes_ = gemm_.packed_bytes(slice_, g.c_out);
     packed_ = spec.packs.get(ConvI16Key{{g, *spec.constant(1), nullptr}, &gemm_}, [&] {
       auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(slice_bytes_ * slices_ * g.groups));
-      std::vector<int16_t> rows(static_cast<size_t>(g.c_out * slice_));
+      std::vector<int16_t> rows(slices_ > 1 ? static_cast<size_t>(g.c_out * slice_) : 0);
       for (int64_t group = 0; group < g.groups; ++group)
         for (int64_t s = 0; s < slices_; ++s) {
           const int64_t at = s * slice_, depth = slice_depth(s);
-          for (int64_t o = 0; o < g.c_out; ++o)
-            std::copy_n(weights.data() + (group * g.c_out + o) * g.k() + at, depth, rows.data() + o * depth);
-          gemm_.pack(rows.data(), depth, g.c_out, nullptr, 0,
+          const int16_t* of_group = weights.data() + group * g.c_out * g.k();
+          for (int64_t o = 0; slices_ > 1 && o < g.c_out; ++o)
+            std::copy_n(of_group + o * g.k() + at, depth, rows.data() + o * depth);
+          gemm_.pack(slices_ > 1 ? rows.data() : of_group, depth, g.c_out, nullptr, 0,
                      packed->data<char>() + (group * slices_ + s) * slice_bytes_);
         }
       return packed;
@@ -223,6 +224,7 @@ class DepthwiseI16 final : public Kernel {
   auto rescale = RescaleI16::make(spec, g.all_out(), rule);
   if (!rescale) return spec.refuse("a rescaling in real numbers");
   const auto weights = ordered_filter(g, *spec.constant(1), q->w_zeros);
+  release_pages(*spec.constant(1));
   if (g.depthwise() && g.c_out == 1 && g.taps() <= DepthwiseI16::kMaxTaps)
     return std::make_unique<DepthwiseI16>(g, weights, std::move(*rescale), spec);
   return std::make_unique<ConvI16>(g, weights, std::move(*rescale), spec);
