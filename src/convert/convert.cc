@@ -87,8 +87,8 @@ Status set_shapes(Module& module, const std::map<std::string, std::vector<int64_
 /// Makes one operator of what exporters and writers spell as several.
 void recompose_all(Module& module) {
   for (Graph& graph : module.graphs) {
+    sink_reshapes(graph);
     recompose(graph);
-    join_batched_products(graph);
     fuse_batch_norm(graph);
     fuse_activations(graph);
   }

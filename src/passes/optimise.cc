@@ -12,9 +12,9 @@ Status optimise(Module& module, const Evaluate& evaluate) {
     if (builds_op("Dequantize")) sink_dequantize(graph);
     if (builds_op("Cast") || builds_op("Expand") || builds_op("Concat") || builds_op("Unary") || builds_op("BitCast"))
       remove_identities(graph);
+    if (builds_op("Reshape") && (builds_op("Reduce") || builds_op("MatMul"))) sink_reshapes(graph);
     if (builds_op("LayerNorm") || builds_op("GroupNorm") || builds_op("Unary") || builds_op("MatMul")) recompose(graph);
     if (builds_op("Attention")) {
-      join_batched_products(graph);
       part_joint_heads(graph);
       fuse_attention(graph);
     }

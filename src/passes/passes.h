@@ -58,6 +58,10 @@ void merge_transposes(Graph& graph);
 /// Moves Transposes of what convolutions make behind elementwise nodes of constants: those of channels-last exporters
 /// then stand behind the convolution itself, where fuse_batch_norm() and fuse_activations() find them.
 void sink_transposes(Graph& graph);
+/// Moves Reshapes behind the nodes of float32 values after which another one undoes them: products of [B * H, ...]
+/// become products of [B, H, ...], with scales and masks behind them, and reductions keep the dimension that a Reshape
+/// brings back. fuse_attention(), recompose() and writers want them so.
+void sink_reshapes(Graph& graph);
 
 // fuse/
 
@@ -68,9 +72,6 @@ void sink_transposes(Graph& graph);
 void recompose(Graph& graph);
 /// Of these, layer and RMS normalization alone: for what channels_last() made a normalization of the last dimension.
 void recompose_normalizations(Graph& graph);
-/// Makes products of [B, H, ...] of products of [B * H, ...] between Reshapes, as fuse_attention() and writers want
-/// them.
-void join_batched_products(Graph& graph);
 /// For a target whose delegate is XNNPACK: products with int8 or 4-bit weights quantize their rows themselves at run
 /// time, where XNNPACK's formula for that stands before them; a Quantize by slices rounds images of convolutions.
 void fuse_xnnpack_rows(Graph& graph);
@@ -143,8 +144,8 @@ std::shared_ptr<const Module> tabulate_byte_functions(std::shared_ptr<const Modu
 /// value at run time (TFLite hybrid), a Quantize by the same rule does so once. Returns the module itself if none do.
 std::shared_ptr<const Module> share_dynamic_quantization(std::shared_ptr<const Module> module);
 
-/// For back-ends whose convolutions, and products of quantized values, multiply by bytes: constant weights of fewer than
-/// 8 bits become bytes. Returns the module itself if it has none.
+/// For back-ends whose convolutions, and products of quantized values, multiply by bytes: constant weights of fewer
+/// than 8 bits become bytes. Returns the module itself if it has none.
 std::shared_ptr<const Module> widen_weights(std::shared_ptr<const Module> module);
 
 /// Gives the quantized nodes of a TFLite module the arithmetic of LiteRT with XNNPACK, where its delegate takes them:

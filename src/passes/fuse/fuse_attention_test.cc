@@ -222,6 +222,19 @@ TEST(FuseAttention, OneProductOfQueriesKeysAndValues) {
                 return join(f, f.matmul(f.softmax(f.matmul(heads[0], k)), heads[2]));
               },
               {"Binary", "MatMul", "Split", "Attention"});
+  for (const bool rows_alone : {false, true})  // by torch's converter to TFLite; rows_alone: x is [10, 24]
+    check_fused(kRowsOf24,
+                [&](Forms& f, ValueId x) {
+                  const ValueId rows = rows_alone ? f.reshape(f.mul(x, 0.1), {10, 24}) : f.mul(x, 0.1);
+                  const ValueId all = parts(f, rows);
+                  const auto part = [&](int64_t i) {
+                    const ValueId begin = f.b.i64({i, 0, 0, 0, 0}), size = f.b.i64({1, 2, 3, 5, 8});
+                    return f.reshape(f.op(Op::kSliceSize, make_attrs<NoAttrs>(), {all, begin, size}), {2, 3, 5, 8});
+                  };
+                  const ValueId scores = f.matmul(part(0), f.transpose(part(1), {0, 1, 3, 2}));
+                  return join(f, f.matmul(f.softmax(scores), part(2)));
+                },
+                {"Binary", "MatMul", "Split", "Attention"});
   check_fused(kRowsOf24,  // the keys are normalized before
               [&](Forms& f, ValueId x) {
                 const ValueId all = parts(f, f.mul(x, 0.1));

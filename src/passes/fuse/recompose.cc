@@ -186,6 +186,7 @@ std::optional<Node> factored_normalization(const Pattern& in, const Node& n) {
     const ValueId x = scaled->inputs[i % 2], factor = scaled->inputs[1 - i % 2];
     ValueId scale = kNoValue, bias = kNoValue, root = factor;
     const ValueId mean = shift(n.inputs[1 - i / 2], factor, bias);
+    if (bias != kNoValue && in.scalar(bias, factor) == 0) bias = kNoValue;
     if (mean == kNoValue || in.mean_over_last(mean) != x) continue;
     if (const Node* product = in.binary(factor, Binary::kMul)) {
       const size_t k = in.constant(product->inputs[0]) ? 0 : 1;
@@ -359,8 +360,6 @@ void replace_each(Graph& graph, Op op, Form&& form) {
 }
 
 }  // namespace
-
-void join_batched_products(Graph& graph) { replace_each(graph, Op::kReshape, batched_product); }
 
 void recompose_normalizations(Graph& graph) {
   replace_each(graph, Op::kBinary, [](Pattern& in, const Node& n) {

@@ -39,16 +39,6 @@ Node reduced(const Node& n, const Node& reduce, ValueId x, Reduction fn, const c
   return remade(n, Op::kReduce, make_attrs<ReduceAttrs>(a), std::move(inputs), origin);
 }
 
-/// What an operand [rows, M, N] of a product was reshaped from, [B, H, M, N]; kNoValue if it was not.
-ValueId unflattened(const Pattern& in, ValueId id, int64_t b, int64_t h) {
-  const Node* reshape = in.producer(id, Op::kReshape);
-  if (!reshape || !in.is_f32(reshape->inputs[0])) return kNoValue;
-  const Shape &from = in.type(reshape->inputs[0]).shape, &to = in.type(id).shape;
-  const bool joins = from.is_static() && to.is_static() && from.rank() == 4 && to.rank() == 3 && from[0] == b &&
-                     from[1] == h && from[2] == to[1] && from[3] == to[2];
-  return joins ? reshape->inputs[0] : kNoValue;
-}
-
 /// True if all elements of a constant are this number.
 bool is_filled(const Pattern& in, ValueId id, int64_t value) {
   const Tensor* c = in.constant(id);
@@ -138,20 +128,6 @@ std::optional<Node> vector_norm(const Pattern& in, const Node& n) {
   if (!in.has_one_use(squares) || (!square && !(product && product->inputs[0] == product->inputs[1])))
     return std::nullopt;
   return reduced(n, n, (square ? square : product)->inputs[0], Reduction::kSumSquare, "Mul+ReduceSum");
-}
-
-std::optional<Node> batched_product(const Pattern& in, const Node& n) {
-  const Node* product = in.producer(n.inputs[0], Op::kMatMul);
-  if (!product || product->inputs.size() != 2 || !in.has_one_use(n.inputs[0])) return std::nullopt;
-  const auto& a = static_cast<const MatMulAttrs&>(*product->attrs);
-  const Shape &flat = in.type(n.inputs[0]).shape, &y = in.type(n.outputs[0]).shape;
-  if (a.trans_batch_a || a.trans_batch_b || a.flatten_a || a.row_block != 0 || a.dynamic_quant || y.rank() != 4 ||
-      flat.rank() != 3 || !y.is_static() || !flat.is_static() || y[2] != flat[1] || y[3] != flat[2])
-    return std::nullopt;
-  const ValueId left = unflattened(in, product->inputs[0], y[0], y[1]);
-  const ValueId right = unflattened(in, product->inputs[1], y[0], y[1]);
-  if (left == kNoValue || right == kNoValue) return std::nullopt;
-  return remade(n, Op::kMatMul, product->attrs, {left, right}, "Reshape+MatMul+Reshape");
 }
 
 std::optional<Node> einsum_product(const Pattern& in, const Node& n) {

@@ -10,9 +10,6 @@ namespace smelt {
 std::optional<Node> parametric_relu(const Pattern& in, const Node& n);
 /// The sum of squares over the last dimension, or its root, as one reduction.
 std::optional<Node> vector_norm(const Pattern& in, const Node& n);
-/// The Reshape `n` of a product of [B * H, M, K] and [B * H, K, N] as the product of [B, H, M, K] and [B, H, K, N],
-/// from which its operands are reshaped.
-std::optional<Node> batched_product(const Pattern& in, const Node& n);
 /// The Einsum `n` as a MatMul, where it is a stack of products of matrices that lie behind each other:
 /// "bhid,bhjd->bhij".
 std::optional<Node> einsum_product(const Pattern& in, const Node& n);

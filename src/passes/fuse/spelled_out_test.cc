@@ -87,43 +87,6 @@ TEST(SpelledOut, ItemsOfLists) {
       {"Reduce", "ArgReduce", "Binary", "Reduce", "Unary", "Concat", "SliceSize", "Concat", "SliceSize", "Concat"});
 }
 
-/// Attention of x, 4 heads of 8, whose products are of [batch * heads, rows, columns]; `keys` of them are joined so.
-ValueId attention(Forms& f, ValueId x, bool joined_alike) {
-  const auto heads = [&](uint32_t seed) {
-    return f.transpose(
-        f.reshape(f.matmul(x, f.b.constant("", test::random_tensor(DType::kF32, {32, 32}, -0.2, 0.2, seed))),
-                  {2, 5, 4, 8}),
-        {0, 2, 1, 3});
-  };
-  const ValueId q = f.mul(heads(3), 0.35), k = f.transpose(heads(4), {0, 1, 3, 2}), v = heads(5);
-  const ValueId keys = joined_alike ? f.reshape(k, {8, 8, 5})
-                                    : f.reshape(f.transpose(f.reshape(k, {2, 4, 8, 5}), {1, 0, 2, 3}), {8, 8, 5});
-  const ValueId scores = f.reshape(f.matmul(f.reshape(q, {8, 5, 8}), keys), {2, 4, 5, 5});
-  const ValueId weighted = f.matmul(f.reshape(f.softmax(scores), {8, 5, 5}), f.reshape(v, {8, 5, 8}));
-  return f.reshape(f.transpose(f.reshape(weighted, {2, 4, 5, 8}), {0, 2, 1, 3}), {2, 5, 32});
-}
-
-/// The operators of attention() with joined products, attention fused, without those that move elements.
-std::vector<Op> joined(bool joined_alike) {
-  Module module;
-  module.graphs.resize(1);
-  Forms f{Builder(module, 0)};
-  Graph& graph = module.graphs[0];
-  graph.outputs = {attention(f, f.b.input("x", ValueType::tensor(DType::kF32, Shape{2, 5, 32})), joined_alike)};
-  join_batched_products(graph);
-  fuse_attention(graph);
-  std::vector<Op> ops;
-  for (const Node& n : graph.nodes)
-    if (n.op != Op::kReshape && n.op != Op::kTranspose) ops.push_back(n.op);
-  return ops;
-}
-
-TEST(SpelledOut, ProductsOfBatchesOfHeads) {
-  EXPECT_EQ(joined(true), (std::vector<Op>{Op::kMatMul, Op::kMatMul, Op::kMatMul, Op::kAttention}));
-  EXPECT_EQ(joined(false), (std::vector<Op>{Op::kMatMul, Op::kBinary, Op::kMatMul, Op::kMatMul, Op::kMatMul,
-                                            Op::kSoftmax, Op::kMatMul}));
-}
-
 /// The sum of products of x * weights of shape a and weights of shape b.
 test::Form einsum(const char* equation, const Shape& a, const Shape& b) {
   return [=](Forms& f, ValueId x) {

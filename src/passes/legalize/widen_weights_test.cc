@@ -40,12 +40,12 @@ std::shared_ptr<Module> convolution_and_product(DType weights, bool quantized) {
   product.transpose_b = true;
   product.dynamic_quant = !quantized;
   const ValueId y = b.value("y", type(Shape{1, 3, 3, 16}, 0.5f)), z = b.value("z", type(Shape{1, 5, 5, 16}, 0.5f));
-  EXPECT_TRUE(b.node_to(Op::kConv, make_attrs<ConvAttrs>(conv),
-                        {x, b.constant("f", narrow(weights, Shape{16, 3, 3, 8}))}, {y})
-                  .ok());
-  EXPECT_TRUE(b.node_to(Op::kMatMul, make_attrs<MatMulAttrs>(product),
-                        {x, b.constant("w", narrow(weights, Shape{16, 8}))}, {z})
-                  .ok());
+  EXPECT_TRUE(
+      b.node_to(Op::kConv, make_attrs<ConvAttrs>(conv), {x, b.constant("f", narrow(weights, Shape{16, 3, 3, 8}))}, {y})
+          .ok());
+  EXPECT_TRUE(
+      b.node_to(Op::kMatMul, make_attrs<MatMulAttrs>(product), {x, b.constant("w", narrow(weights, Shape{16, 8}))}, {z})
+          .ok());
   b.graph().outputs = {y, z};
   EXPECT_TRUE(verify(*module).ok());
   return module;
