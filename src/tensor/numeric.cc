@@ -410,6 +410,32 @@ void each_parameter(const Tensor& t, const Quantization& q, F&& f) {
 
 }  // namespace
 
+namespace {
+
+/// `sign`: the bit of the sign, if there is one.
+template <int BITS>
+void widen_codes(const uint8_t* from, int64_t n, uint8_t sign, uint8_t* to) {
+  constexpr int kCodes = 8 / BITS;
+  const auto widened = [&](uint8_t byte, int64_t j) {
+    const auto code = static_cast<uint8_t>(byte >> (j * BITS) & ((1 << BITS) - 1));
+    return static_cast<uint8_t>((code ^ sign) - sign);
+  };
+  const int64_t whole = n / kCodes;
+  for (int64_t i = 0; i < whole; ++i)
+    for (int64_t j = 0; j < kCodes; ++j) to[i * kCodes + j] = widened(from[i], j);
+  for (int64_t i = whole * kCodes; i < n; ++i) to[i] = widened(from[whole], i % kCodes);
+}
+
+}  // namespace
+
+void widen_integers(DType dtype, const uint8_t* from, int64_t n, uint8_t* to) {
+  const bool is_signed = is_signed_integer(dtype);
+  if (bit_width(dtype) == 4)
+    widen_codes<4>(from, n, is_signed ? 8 : 0, to);
+  else
+    widen_codes<2>(from, n, is_signed ? 2 : 0, to);
+}
+
 void dequantize(const Tensor& t, float* out) {
   const Quantization& q = *t.quant();
   each_parameter(t, q, [&](int64_t i, int64_t p) {

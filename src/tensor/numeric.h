@@ -37,6 +37,9 @@ void from_doubles(const double* in, Tensor& t);
 void from_floats(const float* in, Tensor& t);
 void from_ints(const int64_t* in, Tensor& t);
 
+/// n packed integers of 2 or 4 bits, from the low bits of a byte on, as bytes: int8 if the type is signed, else uint8.
+void widen_integers(DType dtype, const uint8_t* from, int64_t n, uint8_t* to);
+
 /// Real values of a quantized tensor (t.quant() set; per tensor, axis or block): scale * (q - zero_point), as float32.
 void dequantize(const Tensor& t, float* out);
 /// Quantizes real values by t.quant() with saturation and the given tie rule (half to even, or half away from zero).

@@ -5,6 +5,7 @@
 
 #include "ops/core/op.h"
 #include "passes/passes.h"
+#include "tensor/numeric.h"
 #include "tensor/pages.h"
 
 namespace smelt {
@@ -20,30 +21,11 @@ const Tensor* narrow_weights(const Graph& g, const Node& n) {
   return w && is_integer(w->dtype()) && bit_width(w->dtype()) < 8 ? w : nullptr;
 }
 
-/// n codes of BITS bits as bytes; `sign`: the bit of the sign, if they have one.
-template <int BITS>
-void widen_codes(const uint8_t* from, int64_t n, uint8_t sign, uint8_t* to) {
-  constexpr int kCodes = 8 / BITS;
-  const auto widened = [&](uint8_t byte, int64_t j) {
-    const auto code = static_cast<uint8_t>(byte >> (j * BITS) & ((1 << BITS) - 1));
-    return static_cast<uint8_t>((code ^ sign) - sign);
-  };
-  const int64_t whole = n / kCodes;
-  for (int64_t i = 0; i < whole; ++i)
-    for (int64_t j = 0; j < kCodes; ++j) to[i * kCodes + j] = widened(from[i], j);
-  for (int64_t i = whole * kCodes; i < n; ++i) to[i] = widened(from[whole], i % kCodes);
-}
-
 std::shared_ptr<const Tensor> as_bytes(const Tensor& narrow) {
-  const bool is_signed = is_signed_integer(narrow.dtype());
-  auto wide = std::make_shared<Tensor>(is_signed ? DType::kI8 : DType::kU8, narrow.shape());
+  const DType bytes = is_signed_integer(narrow.dtype()) ? DType::kI8 : DType::kU8;
+  auto wide = std::make_shared<Tensor>(bytes, narrow.shape());
   wide->set_quant(narrow.quant());
-  const auto* from = narrow.data<uint8_t>();
-  auto* to = wide->data<uint8_t>();
-  if (bit_width(narrow.dtype()) == 4)
-    widen_codes<4>(from, narrow.elements(), is_signed ? 8 : 0, to);
-  else
-    widen_codes<2>(from, narrow.elements(), is_signed ? 2 : 0, to);
+  widen_integers(narrow.dtype(), narrow.data<uint8_t>(), narrow.elements(), wide->data<uint8_t>());
   return wide;
 }
 

@@ -8,6 +8,11 @@ SMELT_BENCH_CASES(gather) {
   Tensor tokens = random_tensor(DType::kI64, {128}, 0, 29999, 2);
   OpCase c{"gather/embedding", Op::kGather, make_attrs<GatherAttrs>(), {f32({30000, 256}), tokens}, {0}};
   cases.add(c, 128 * 256);
+  Tensor table = random_tensor(DType::kI8, {30000, 256}, -127, 127, 3);
+  table.set_quant(per_tensor(0.01f, 0));
+  OpCase rows_of_bytes{"embedding_lookup/int8", Op::kEmbeddingLookup, make_attrs<NoAttrs>(), {tokens, table}, {1}};
+  rows_of_bytes.outputs = {ValueType::tensor(DType::kF32)};
+  cases.add(rows_of_bytes, 128 * 256);
   GatherAttrs last;
   last.axis = -1;
   cases.add({"gather_elements/relative_positions",
