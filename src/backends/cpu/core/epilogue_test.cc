@@ -43,13 +43,15 @@ enum class Head : uint8_t {
   kMatMulDynamic,
   kMatMulRow,
   kMatMulDynamicRow,
+  kMatMulNarrow,
+  kMatMulNarrowReal,
   kTransposed,
 };
 constexpr Head kHeads[] = {
-    Head::kPointwise, Head::kPointwiseStrassen, Head::kLines,      Head::kPatches,        Head::kSegments,
-    Head::kGroups,    Head::kStretches,         Head::kFewFilters, Head::kDynamicQuant,   Head::kDynamicPointwise,
-    Head::kDepthwise, Head::kGroupNorm,         Head::kMatMul,     Head::kMatMulStrassen, Head::kMatMulDynamic,
-    Head::kMatMulRow, Head::kMatMulDynamicRow,  Head::kTransposed};
+    Head::kPointwise, Head::kPointwiseStrassen, Head::kLines,        Head::kPatches,          Head::kSegments,
+    Head::kGroups,    Head::kStretches,         Head::kFewFilters,   Head::kDynamicQuant,     Head::kDynamicPointwise,
+    Head::kDepthwise, Head::kGroupNorm,         Head::kMatMul,       Head::kMatMulStrassen,   Head::kMatMulDynamic,
+    Head::kMatMulRow, Head::kMatMulDynamicRow,  Head::kMatMulNarrow, Head::kMatMulNarrowReal, Head::kTransposed};
 enum class Tail : uint8_t {
   kAdd,
   kAddFirst,
@@ -80,6 +82,8 @@ Line line_of(Head h) {
     case Head::kDynamicPointwise:
     case Head::kMatMul:
     case Head::kMatMulDynamic:
+    case Head::kMatMulNarrow:
+    case Head::kMatMulNarrowReal:
       return {31, 16, 37, 1, 1, 1};
     case Head::kMatMulRow:
     case Head::kMatMulDynamicRow:
@@ -118,14 +122,17 @@ ValueId head_of(Builder& b, Head h, ValueId x, const Line& l) {
         .value();
   }
   const bool dynamic = h == Head::kDynamicQuant || h == Head::kDynamicPointwise || h == Head::kMatMulDynamic ||
-                       h == Head::kMatMulDynamicRow;
+                       h == Head::kMatMulDynamicRow || h == Head::kMatMulNarrow;
+  const bool narrow = h == Head::kMatMulNarrow || h == Head::kMatMulNarrowReal;
   const auto filter_of = [&](const Shape& shape) {
-    Tensor filter = random_tensor(dynamic ? DType::kI8 : DType::kF32, shape, dynamic ? -127 : -1, dynamic ? 127 : 1, 2);
-    if (dynamic) filter.set_quant(per_tensor(0.01f, 0));
+    const double most = narrow ? 7 : dynamic ? 127 : 1;
+    const DType type = narrow ? DType::kI4 : dynamic ? DType::kI8 : DType::kF32;
+    Tensor filter = random_tensor(type, shape, -most, most, 2);
+    if (narrow || dynamic) filter.set_quant(per_tensor(0.01f, 0));
     return b.constant("filter", filter);
   };
   if (h == Head::kMatMul || h == Head::kMatMulStrassen || h == Head::kMatMulDynamic || h == Head::kMatMulRow ||
-      h == Head::kMatMulDynamicRow) {
+      h == Head::kMatMulDynamicRow || narrow) {
     MatMulAttrs a;
     a.transpose_b = true;
     a.dynamic_quant = dynamic;

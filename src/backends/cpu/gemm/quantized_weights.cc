@@ -159,14 +159,12 @@ std::optional<BytesOfB> QuantizedWeights::bytes() const {
 void QuantizedWeights::codes_4bit(int64_t n, uint32_t* to) const {
   const uint32_t flip = b_->dtype() == DType::kI4 ? 0x88888888 : 0;
   const int64_t begin = n * column_stride_;
-  const bool as_they_lie = row_stride_ == 1 && begin % 2 == 0;
-  for (int64_t k = 0; k < k_; k += 8, ++to) {
+  const int64_t whole = row_stride_ == 1 && begin % 2 == 0 ? k_ / 8 : 0;  // words that are codes as they lie
+  if (whole > 0) std::memcpy(to, b_->data<uint8_t>() + begin / 2, static_cast<size_t>(whole) * 4);
+  for (int64_t i = 0; i < whole; ++i) to[i] ^= flip;
+  to += whole;
+  for (int64_t k = whole * 8; k < k_; k += 8, ++to) {
     *to = 0;
-    if (as_they_lie && k + 8 <= k_) {
-      std::memcpy(to, b_->data<uint8_t>() + (begin + k) / 2, 4);
-      *to ^= flip;
-      continue;
-    }
     for (int64_t i = 0; i < std::min<int64_t>(8, k_ - k); ++i) {
       const int64_t at = begin + (k + i) * row_stride_;
       const uint32_t code = b_->data<uint8_t>()[at / 2] >> (at % 2 * 4) & 15;

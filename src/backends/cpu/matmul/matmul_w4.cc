@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_f32.h"
 #include "backends/cpu/gemm/quantized_weights.h"
@@ -28,6 +29,20 @@ uint32_t spread(uint32_t codes) {
   return (codes | codes << 4) & 0x0F0F0F0F;
 }
 
+/// Eight codes in the order of the tiles' words.
+uint32_t in_tile_order(uint32_t codes) { return spread(codes & 0xFFFF) | spread(codes >> 16) << 4; }
+
+/// The sum of all codes of n words.
+int64_t sum_of_codes(const uint32_t* words, int64_t n) {
+  uint32_t sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t bytes = (words[i] & 0x0F0F0F0F) + (words[i] >> 4 & 0x0F0F0F0F);
+    const uint32_t pairs = (bytes & 0x00FF00FF) + (bytes >> 8 & 0x00FF00FF);
+    sum += (pairs & 0xFFFF) + (pairs >> 16);
+  }
+  return sum;
+}
+
 /// Rows times constant 4-bit weights.
 class MatMulW4 final : public Kernel {
  public:
@@ -49,6 +64,7 @@ class MatMulW4 final : public Kernel {
         floats_(gemm_f32(spec.isa)),
         quant_(dynamic_quant_ops(spec.isa)),
         threads_(std::max(spec.threads, 1)),
+        takes_epilogue_((s.m != 1 || spec.fixed_shapes) && clamps(act_)),
         blocks_(w.blocks()),
         block_(w.block()) {
     panels_ = (s.n + 2 * gemm_.lanes - 1) / (2 * gemm_.lanes) * 2;
@@ -71,7 +87,9 @@ class MatMulW4 final : public Kernel {
   size_t scratch_bytes() const override {
     return static_cast<size_t>(m_) * row_bytes() + static_cast<size_t>(unpacks_ ? threads_ * unpacked_floats() * 4 : 0);
   }
+  bool take_epilogue(const EpilogueF32& epilogue) override { return takes_epilogue_ && epilogue_.take(epilogue); }
   Status run(KernelContext& ctx) const override {
+    const EpilogueRun epilogue(epilogue_, ctx);
     auto* scratch = static_cast<char*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the rows of a matrix product");
     if (mode_ == Rows::kDynamic) SMELT_TRY(check_per_token_params(ctx.input(0), m_));
@@ -84,7 +102,7 @@ class MatMulW4 final : public Kernel {
     if (unpacks_) {
       ctx.threads().parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
         for (int64_t chunk = begin; chunk < end; ++chunk)
-          real_products(in, reinterpret_cast<float*>(scratch) + chunk * unpacked_floats(), chunk);
+          real_products(in, reinterpret_cast<float*>(scratch) + chunk * unpacked_floats(), chunk, epilogue);
       });
       return Ok();
     }
@@ -95,7 +113,7 @@ class MatMulW4 final : public Kernel {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t part = i % parts, panel = i / parts * together;
         products(in, panel, std::min(together, panels_ - panel), tall * part / parts * tile_rows(),
-                 std::min(m_, tall * (part + 1) / parts * tile_rows()));
+                 std::min(m_, tall * (part + 1) / parts * tile_rows()), epilogue);
       }
     });
     return Ok();
@@ -164,6 +182,7 @@ class MatMulW4 final : public Kernel {
       char* to = packed->data<char>() + panel_offset(panel) + lane * 4;
       auto* zeros = reinterpret_cast<int16_t*>(packed->data<char>() + zeros_at_) + panel * blocks_ * gemm_.lanes + lane;
       w.codes_4bit(n, codes.data());
+      for (uint32_t& word : codes) word = in_tile_order(word);
       const uint32_t* from = codes.data();
       double takes = 0;
       for (int64_t i = 0; i < blocks_; ++i) {
@@ -172,13 +191,11 @@ class MatMulW4 final : public Kernel {
         std::memcpy(to, &scale, 4);
         to += step;
         if (has_zeros_) zeros[i * gemm_.lanes] = static_cast<int16_t>(zero);
-        int64_t sum = -zero * depth(i);
-        for (int64_t k = 0; k < depth(i); k += W4Tile::kStep, to += step, ++from) {
-          const uint32_t low = spread(*from & 0xFFFF), high = spread(*from >> 16), both = low | high << 4;
-          std::memcpy(to, &both, 4);
-          sum += (low + high) * 0x01010101 >> 24;
-        }
-        takes += static_cast<double>(scale) * static_cast<double>(sum);
+        const int64_t words = (depth(i) + W4Tile::kStep - 1) / W4Tile::kStep;
+        if (has_params())
+          takes += static_cast<double>(scale) * static_cast<double>(sum_of_codes(from, words) - zero * depth(i));
+        for (int64_t k = 0; k < words; ++k, to += step) std::memcpy(to, from + k, 4);
+        from += words;
       }
       if (has_params()) reinterpret_cast<float*>(packed->data<char>() + takes_at_)[n] = static_cast<float>(takes);
     }
@@ -218,7 +235,8 @@ class MatMulW4 final : public Kernel {
     return t;
   }
   /// `count` panels from `panel` on, of rows [from, to).
-  void products(const Operands& in, int64_t panel, int64_t count, int64_t from, int64_t to) const {
+  void products(const Operands& in, int64_t panel, int64_t count, int64_t from, int64_t to,
+                const EpilogueRun& epilogue) const {
     const int64_t first = panel * gemm_.lanes, n = std::min(n_ - first, count * gemm_.lanes);
     const Bounds bounds = activation_bounds(act_);
     const auto* takes = reinterpret_cast<const float*>(weights_ + takes_at_) + first;
@@ -248,11 +266,12 @@ class MatMulW4 final : public Kernel {
         gemm_.store(by, out + (i - r) * count * gemm_.lanes, params.scale, static_cast<float>(params.zero_point), n,
                     in.y + i * n_ + first);
       }
+      if (epilogue) epilogue(in.y + r * n_ + first, here, n, n_);
     }
     apply_activation(act_, in.y + from * n_ + first, to - from, n, n_);
   }
   /// A chunk of the product of many float32 rows: weights become float32, panel by panel.
-  void real_products(const Operands& in, float* workspace, int64_t chunk) const {
+  void real_products(const Operands& in, float* workspace, int64_t chunk, const EpilogueRun& epilogue) const {
     const Bounds bounds = activation_bounds(act_);
     split_product(m_, floats_.mr, floats_.panels(n_), chunk, threads_,
                   [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
@@ -267,6 +286,7 @@ class MatMulW4 final : public Kernel {
                       floats_.product({in.reals + r0 * lda_, y, lda_, n_, r1 - r0}, {&start, 1, k_}, k_, n, workspace,
                                       0, 1, nullptr, bounds.lo, bounds.hi);
                       apply_activation(act_, y, r1 - r0, n, n_);
+                      if (epilogue) epilogue(y, r1 - r0, n, n_);
                     }
                   });
   }
@@ -280,7 +300,10 @@ class MatMulW4 final : public Kernel {
   const W4Gemm& gemm_;
   const GemmF32& floats_;
   const DynamicQuantOps& quant_;
-  int64_t threads_, blocks_, block_, panels_ = 0, lda_ = 0, panel_bytes_ = 0, takes_at_ = 0, zeros_at_ = 0;
+  int64_t threads_;
+  bool takes_epilogue_;
+  EpilogueF32 epilogue_;
+  int64_t blocks_, block_, panels_ = 0, lda_ = 0, panel_bytes_ = 0, takes_at_ = 0, zeros_at_ = 0;
   Packed packed_;
   const char* weights_ = nullptr;  ///< of packed_
 };
