@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -156,6 +157,13 @@ class SMELT_API Tensor {
   /// A view of bytes that are not aligned for their elements: the first call of data() or raw() of this tensor or of a
   /// copy makes one aligned copy of them, which throws std::bad_alloc where memory is short. Not for kString.
   static Tensor unaligned_view(DType dtype, const Shape& shape, const void* data, std::shared_ptr<const void> owner);
+  /// Writes `count` elements of a tensor that follows from `source` to `to`, from element `first` on: the same ones at
+  /// each call.
+  using Derive = std::function<void(const Tensor& source, int64_t first, int64_t count, void* to)>;
+  /// A tensor whose elements `derive` makes when they are read. The first call of data(), raw() or unaligned_bytes() of
+  /// this tensor or of a copy makes all of them to stay, and throws std::bad_alloc where memory is short; read_once()
+  /// and copy_elements() keep none. Only for elements of whole bytes.
+  static Tensor deferred(DType dtype, const Shape& shape, Tensor source, Derive derive);
   /// A tensor that owns a copy of `values`. Throws std::invalid_argument unless they are as many as the shape has
   /// elements and T is as wide as the element type.
   template <class T>
@@ -184,14 +192,22 @@ class SMELT_API Tensor {
   const T* data() const {
     return static_cast<const T*>(raw());
   }
-  void* raw() { return unaligned_ ? aligned_copy() : data_; }
-  const void* raw() const { return unaligned_ ? aligned_copy() : data_; }
+  void* raw() { return form_ == Form::kAligned ? data_ : kept_copy(); }
+  const void* raw() const { return form_ == Form::kAligned ? data_ : kept_copy(); }
   /// The address that tells this tensor's storage from others; nullptr without storage. Copies nothing.
   const void* identity() const { return data_; }
-  /// The bytes, aligned or not. Copies nothing.
-  const std::byte* unaligned_bytes() const { return static_cast<const std::byte*>(data_); }
-  /// This tensor, or a temporary aligned copy of an unaligned view: for data that are read once.
+  /// The bytes, aligned or not. Copies nothing but deferred bytes.
+  const std::byte* unaligned_bytes() const {
+    return static_cast<const std::byte*>(form_ == Form::kDeferred ? kept_copy() : data_);
+  }
+  /// What the elements are derived from when they are read; nullptr: they are there. See deferred().
+  const Tensor* source() const;
+  /// This tensor, or a temporary aligned copy of an unaligned view or of deferred bytes: for data that are read once.
   Tensor read_once() const;
+  /// As read_once(), for data that may be unaligned: of a view it is the view.
+  Tensor read_unaligned_once() const { return source() ? read_once() : *this; }
+  /// Writes `count` elements from `first` on to `to`, which are read this once. Only for elements of whole bytes.
+  void copy_elements(int64_t first, int64_t count, void* to) const;
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
   /// A tensor on the same storage with another shape of equally many elements.
@@ -204,11 +220,12 @@ class SMELT_API Tensor {
  private:
   /// Throws std::invalid_argument unless the tensor has `count` elements of `width` bytes (0: std::string).
   void check_elements(size_t count, size_t width) const;
-  /// The copy that all tensors on this unaligned view share.
-  void* aligned_copy() const;
+  enum class Form : uint8_t { kAligned, kUnaligned, kDeferred };
+  /// The aligned copy that all tensors on this unaligned view or these deferred bytes share.
+  void* kept_copy() const;
 
   DType dtype_ = DType::kInvalid;
-  bool unaligned_ = false;  ///< owner_ is an UnalignedBytes (tensor.cc)
+  Form form_ = Form::kAligned;  ///< else owner_ is a CopiedBytes (tensor.cc)
   Shape shape_;
   int64_t elements_ = 0;
   void* data_ = nullptr;

@@ -1,12 +1,21 @@
 #pragma once
 
+#include <cstddef>
+
 #include "base/mapped_file.h"
 #include "smelt/tensor.h"
 
 namespace smelt {
 
-/// Gives the pages of a constant back to its file, if it lies in one: for when a packed form, a hash or what was
-/// computed of it stands for it. They are read again when asked for.
-inline void release_pages(const Tensor& constant) { release_pages(constant.unaligned_bytes(), constant.bytes()); }
+/// Tensor::deferred() pays off for constants of more bytes than these.
+constexpr size_t kWorthDeferring = 2048;
+
+/// Gives the pages of a constant, or of what it is derived from, back to its file, if it lies in one: for when a packed
+/// form, a hash or what was computed of it stands for it. They are read again when asked for.
+inline void release_pages(const Tensor& constant) {
+  const Tensor* stored = &constant;
+  while (const Tensor* source = stored->source()) stored = source;
+  release_pages(stored->unaligned_bytes(), stored->bytes());
+}
 
 }  // namespace smelt

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <stdexcept>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "base/large_memory.h"
 #include "base/mapped_file.h"
+#include "tensor/pages.h"
 
 namespace smelt {
 
@@ -266,24 +268,49 @@ Tensor Tensor::view(DType dtype, const Shape& shape, const void* data, std::shar
 }
 
 namespace {
-/// Bytes of a file that are not aligned for their elements, and their aligned copy once it was asked for.
-struct UnalignedBytes {
-  std::shared_ptr<const void> owner;  ///< of the bytes
+/// Bytes of a file that are not aligned for their elements, or what elements are derived from; and their aligned copy
+/// once it was asked for.
+struct CopiedBytes {
+  std::shared_ptr<const void> owner;  ///< of the bytes of a file
+  Tensor source;                      ///< of elements that are derived
+  Tensor::Derive derive;
   std::once_flag copied;
   Tensor copy;
 };
 }  // namespace
 
 Tensor Tensor::unaligned_view(DType dtype, const Shape& shape, const void* data, std::shared_ptr<const void> owner) {
-  auto bytes = std::make_shared<UnalignedBytes>();
+  auto bytes = std::make_shared<CopiedBytes>();
   bytes->owner = std::move(owner);
   Tensor t = view(dtype, shape, data, std::move(bytes));
-  t.unaligned_ = true;
+  t.form_ = Form::kUnaligned;
   return t;
 }
 
-void* Tensor::aligned_copy() const {
-  auto& bytes = *static_cast<UnalignedBytes*>(const_cast<void*>(owner_.get()));
+Tensor Tensor::deferred(DType dtype, const Shape& shape, Tensor source, Derive derive) {
+  auto bytes = std::make_shared<CopiedBytes>();
+  bytes->source = std::move(source);
+  bytes->derive = std::move(derive);
+  const void* const identity = bytes.get();
+  Tensor t = view(dtype, shape, identity, std::move(bytes));
+  t.form_ = Form::kDeferred;
+  return t;
+}
+
+const Tensor* Tensor::source() const {
+  return form_ == Form::kDeferred ? &static_cast<const CopiedBytes*>(owner_.get())->source : nullptr;
+}
+
+void Tensor::copy_elements(int64_t first, int64_t count, void* to) const {
+  if (form_ == Form::kDeferred) {
+    const auto& bytes = *static_cast<const CopiedBytes*>(owner_.get());
+    return bytes.derive(bytes.source, first, count, to);
+  }
+  copy_file_bytes(static_cast<const std::byte*>(data_) + byte_size(dtype_, first), byte_size(dtype_, count), to);
+}
+
+void* Tensor::kept_copy() const {
+  auto& bytes = *static_cast<CopiedBytes*>(const_cast<void*>(owner_.get()));
   std::call_once(bytes.copied, [&] { bytes.copy = read_once(); });
   return bytes.copy.data_;
 }
@@ -304,10 +331,10 @@ std::shared_ptr<void> copy_memory(size_t bytes) {
 }  // namespace
 
 Tensor Tensor::read_once() const {
-  if (!unaligned_) return *this;
+  if (form_ == Form::kAligned) return *this;
   auto memory = copy_memory(bytes());
-  if (bytes() > 0) copy_file_bytes(data_, bytes(), memory.get());
-  release_pages(data_, bytes());  // of a mapped file: the copy stands for them
+  if (bytes() > 0) copy_elements(0, elements_, memory.get());
+  release_pages(*this);  // of a mapped file: the copy stands for them
   Tensor t = view(dtype_, shape_, memory.get(), memory);
   t.quant_ = quant_;
   return t;
@@ -328,7 +355,7 @@ Tensor Tensor::clone() const {
   if (dtype_ == DType::kString) {
     for (int64_t i = 0; i < elements_; ++i) t.data<std::string>()[i] = data<std::string>()[i];
   } else if (bytes() > 0) {
-    std::memcpy(t.data_, unaligned_bytes(), bytes());
+    std::memcpy(t.data_, read_unaligned_once().unaligned_bytes(), bytes());
   }
   return t;
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <thread>
 
@@ -33,6 +35,14 @@ TEST(Tensor, UnalignedViewsAreCopiedOnceForAllTensorsOnThem) {
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(seen[0][i], static_cast<float>(i));
 }
 
+TEST(Tensor, ElementsOfUnalignedViewsAreCopied) {
+  const Unaligned u(100);
+  float part[3];
+  u.tensor.copy_elements(40, 3, part);
+  EXPECT_EQ(part[0], 40.0f);
+  EXPECT_EQ(part[2], 42.0f);
+}
+
 TEST(Tensor, ReadingOnceLeavesNoCopyBehind) {
   const Unaligned u(100);
   const Tensor first = u.tensor.read_once(), second = u.tensor.read_once();
@@ -45,6 +55,32 @@ TEST(Tensor, ReadingOnceLeavesNoCopyBehind) {
   const Tensor aligned(DType::kF32, Shape{4});
   EXPECT_EQ(aligned.read_once().raw(), aligned.raw());
   EXPECT_EQ(aligned.identity(), aligned.raw());
+}
+
+TEST(Tensor, DeferredElementsAreMadeWhenTheyAreRead) {
+  int made = 0;
+  const Tensor source = Tensor::from<int8_t>(DType::kI8, Shape{4}, std::array<int8_t, 4>{0, 1, 2, 3});
+  const Tensor t =
+      Tensor::deferred(DType::kF32, Shape{4}, source, [&](const Tensor& from, int64_t first, int64_t count, void* to) {
+        ++made;
+        std::copy_n(from.data<int8_t>() + first, count, static_cast<float*>(to));
+      });
+  const Tensor other = t.reshaped(Shape{2, 2});
+  ASSERT_NE(other.source(), nullptr);
+  EXPECT_EQ(other.source()->raw(), source.raw());
+  EXPECT_EQ(source.source(), nullptr);
+  EXPECT_EQ(other.identity(), t.identity());
+  EXPECT_EQ(made, 0);
+  EXPECT_EQ(t.read_once().data<float>()[3], 3.0f);
+  EXPECT_EQ(t.read_unaligned_once().data<float>()[2], 2.0f);
+  EXPECT_EQ(t.clone().data<float>()[1], 1.0f);
+  float part[2];
+  t.copy_elements(1, 2, part);
+  EXPECT_EQ(part[1], 2.0f);
+  EXPECT_EQ(made, 4) << "none stays";
+  EXPECT_EQ(other.data<float>()[3], 3.0f);
+  EXPECT_EQ(static_cast<const void*>(t.unaligned_bytes()), other.raw());
+  EXPECT_EQ(made, 5) << "they stay for both";
 }
 
 TEST(Tensor, ClonesOfUnalignedViewsAreTensorsOfTheirOwn) {

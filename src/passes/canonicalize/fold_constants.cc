@@ -66,7 +66,8 @@ bool fold(Graph& graph, const Node& n, Weights weights, const Evaluate& evaluate
       in.emplace_back();
       continue;
     }
-    Tensor t = *graph.value(id).constant;
+    const Tensor& constant = *graph.value(id).constant;
+    Tensor t = constant.bytes() > kKeptBytes ? constant.read_once() : constant;
     if (!t.quant() && graph.value(id).type.quant) t.set_quant(graph.value(id).type.quant);
     in.emplace_back(std::move(t));
   }

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <new>
+#include <span>
 #include <utility>
+#include <vector>
 
-#include "base/mapped_file.h"
 #include "ops/common/real.h"
 #include "ops/conv/conv.h"
 #include "ops/core/op.h"
@@ -15,6 +15,7 @@
 #include "passes/fuse/weighted.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
+#include "tensor/pages.h"
 
 namespace smelt {
 
@@ -66,23 +67,30 @@ struct WeightOrder {
   int64_t channels = 0, inner = 1, outer = 1, groups = 1;
 };
 
-/// Weights times the factor of their output channel.
-Tensor scaled_weights(const Tensor& w, const WeightOrder& order, const float* scale) {
-  auto made = Tensor::allocate(w.dtype(), w.shape(), false);
-  if (!made.ok()) throw std::bad_alloc();
-  Tensor t = std::move(made).value();
-  std::vector<float> real;
-  if (w.dtype() == DType::kF32)
-    copy_file_bytes(w.unaligned_bytes(), w.bytes(), t.raw());
-  else
-    real = to_real_vector(w);
-  float* values = real.empty() ? t.data<float>() : real.data();
-  for (int64_t o = 0; o < order.outer; ++o) {
-    const float* const of_group = scale + o / (order.outer / order.groups) * order.channels;
-    for (int64_t c = 0; c < order.channels; ++c)
-      for (int64_t i = 0; i < order.inner; ++i) *values++ *= of_group[c];
+/// Multiplies `count` weights, those from `first` on, by the factors of their output channels.
+void scale_weights(const WeightOrder& order, const float* scale, int64_t first, int64_t count, float* values) {
+  const int64_t block = order.outer / order.groups;
+  int64_t o = first / order.inner / order.channels, c = first / order.inner % order.channels, i = first % order.inner;
+  for (const float* const end = values + count; values < end; i = 0) {
+    const float factor = scale[o / block * order.channels + c];
+    const float* const stop = std::min<const float*>(end, values + (order.inner - i));
+    while (values < stop) *values++ *= factor;
+    if (++c == order.channels) c = 0, ++o;
   }
-  if (!real.empty()) from_floats(real.data(), t);
+}
+/// Weights times the factor of their output channel. Large ones are made when they are packed, and do not stay.
+Tensor scaled_weights(const Tensor& w, const WeightOrder& order, std::span<const float> scale) {
+  if (w.dtype() == DType::kF32 && w.bytes() > kWorthDeferring)
+    return Tensor::deferred(DType::kF32, w.shape(), w,
+                            [order, factors = std::vector(scale.begin(), scale.end())](
+                                const Tensor& from, int64_t first, int64_t count, void* to) {
+                              from.copy_elements(first, count, to);
+                              scale_weights(order, factors.data(), first, count, static_cast<float*>(to));
+                            });
+  std::vector<float> values = to_real_vector(w);
+  scale_weights(order, scale.data(), 0, w.elements(), values.data());
+  Tensor t(w.dtype(), w.shape());
+  from_floats(values.data(), t);
   return t;
 }
 
@@ -233,7 +241,7 @@ class ChannelFolder {
     std::vector<float> bias = b ? to_real_vector(*b) : std::vector<float>(static_cast<size_t>(t.channels()));
     for (size_t c = 0; c < bias.size(); ++c) bias[c] = bias[c] * scale[c] + offset[c];
     if (std::any_of(scale, scale + t.channels(), [](float s) { return s != 1; })) {
-      n.inputs[1] = add_constant(in_, scaled_weights(*w, t.order, scale));
+      n.inputs[1] = add_constant(in_, scaled_weights(*w, t.order, {scale, bias.size()}));
     }
     n.inputs.resize(std::max<size_t>(n.inputs.size(), 3), kNoValue);
     n.inputs[2] = add_constant(in_, w->dtype(), Shape{t.channels()}, bias);

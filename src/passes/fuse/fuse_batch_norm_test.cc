@@ -93,6 +93,26 @@ TEST(FuseBatchNorm, ConstantsOfTheChannels) {
       {"Conv", "Binary", "Conv", "Binary"});
 }
 
+TEST(FuseBatchNorm, LargeWeightsAreMadeWhenTheyAreRead) {
+  check_fused(kRowsOf24,
+              [](Forms& f, ValueId x) {
+                return f.mul(f.mul(f.matmul(x, f.weights({24, 40})), f.weights({40}, 8)), f.weights({40}, 9));
+              },
+              {"MatMul"});
+  auto module = test::module_of_one_graph();
+  Forms f{Builder(*module, 0)};
+  const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, Shape{4, 24}));
+  f.b.graph().outputs = {f.mul(f.matmul(x, f.weights({24, 40})), f.weights({40}, 8))};
+  fuse_batch_norm(f.b.graph());
+  ASSERT_EQ(f.b.graph().nodes.size(), 1U);
+  const Tensor& w = *f.b.graph().value(f.b.graph().nodes[0].inputs[1]).constant;
+  ASSERT_NE(w.source(), nullptr);
+  const Tensor all = w.read_once();
+  float part[50];
+  w.copy_elements(70, 50, part);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(part[i], all.data<float>()[70 + i]);
+}
+
 TEST(FuseBatchNorm, BehindTransposes) {
   const auto last = [](Forms& f, ValueId x) { return f.transpose(x, {0, 2, 3, 1}); };
   check_fused(kImage,

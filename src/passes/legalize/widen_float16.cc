@@ -1,6 +1,7 @@
 // The types of a float16 graph as a processor without float16 arithmetic wants them: float32 from node to node, so that
 // nothing is rounded or converted on the way.
 #include <algorithm>
+#include <cstdint>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
+#include "tensor/pages.h"
 
 namespace smelt {
 namespace {
@@ -44,6 +46,19 @@ bool moves_any_type(Op op) {
     default:
       return false;
   }
+}
+
+/// The values as float32. Large ones are made when they are packed, and do not stay.
+Tensor widened(const Tensor& t) {
+  if (t.bytes() > kWorthDeferring)
+    return Tensor::deferred(DType::kF32, t.shape(), t, [](const Tensor& from, int64_t first, int64_t count, void* to) {
+      std::vector<uint16_t> narrow(static_cast<size_t>(count));
+      from.copy_elements(first, count, narrow.data());
+      to_floats(Tensor::view(from.dtype(), Shape{count}, narrow.data(), nullptr), static_cast<float*>(to));
+    });
+  Tensor real(DType::kF32, t.shape());
+  to_floats(t, real.data<float>());
+  return real;
 }
 
 class Widener {
@@ -118,9 +133,7 @@ class Widener {
     if (made != kNoValue) return made;
     made = add_wide(id);
     if (const auto& constant = g_.value(id).constant) {
-      auto real = std::make_shared<Tensor>(DType::kF32, constant->shape());
-      to_floats(*constant, real->data<float>());
-      g_.value(made).constant = std::move(real);
+      g_.value(made).constant = std::make_shared<const Tensor>(widened(*constant));
     } else {
       append_cast(g_, id, made, "widen");
     }

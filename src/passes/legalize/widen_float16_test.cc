@@ -132,6 +132,28 @@ TEST(WidenFloat16, Float32ConstantsThatAreCastStayAsTheyAre) {
   EXPECT_EQ(g.value(g.nodes[1].inputs[1]).constant, g.value(w).constant);
 }
 
+TEST(WidenFloat16, LargeConstantsAreMadeWhenTheyAreRead) {
+  Module module;
+  module.graphs.resize(1);
+  module.methods.push_back({"main", 0});
+  Builder b(module, 0);
+  Tensor weights(DType::kF16, Shape{32, 48});
+  set_double(weights, 100, 0.25);
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF16, Shape{4, 32}));
+  const ValueId w = b.constant("w", std::move(weights));
+  b.graph().outputs = {b.op(Op::kMatMul, make_attrs<MatMulAttrs>(), {x, w}).value()};
+  Graph& g = module.graphs[0];
+  widen_float16(g);
+  ASSERT_EQ(g.nodes.size(), 3U);
+  const Tensor& wide = *g.value(g.nodes[1].inputs[1]).constant;
+  EXPECT_NE(wide.source(), nullptr);
+  EXPECT_EQ(wide.dtype(), DType::kF32);
+  EXPECT_EQ(wide.read_once().data<float>()[100], 0.25f);
+  float part[2];
+  wide.copy_elements(99, 2, part);
+  EXPECT_EQ(part[1], 0.25f);
+}
+
 TEST(WidenFloat16, FloatGraphsStayAsTheyAre) {
   auto module = chain_of_products(DType::kF32, 2);
   const size_t nodes = module->graphs[0].nodes.size(), values = module->graphs[0].values.size();

@@ -99,7 +99,7 @@ class ConvFewFiltersF32 final : public Kernel {
     const Tensor& filter = *spec.constant(1);
     const FewFiltersKey key{{g, filter, nullptr}, &gemm, g.kernel[2]};
     packed_ = spec.packs.get(
-        key, [&] { return pack(filter.unaligned_bytes()); },
+        key, [&] { return pack(filter.read_unaligned_once()); },
         [&] { return spec.contents("conv_few_filters_f32", key.filter.numbers(), {key.taps_of_line}); });
   }
   bool take_epilogue(const EpilogueF32& epilogue) override { return clamps(act_) && epilogue_.take(epilogue); }
@@ -122,7 +122,8 @@ class ConvFewFiltersF32 final : public Kernel {
                            kStretch = few_filters::kStretch;
 
   /// Columns (tap of a line, filter) of rows (line of the window, channel).
-  Packed pack(const std::byte* filter) const {
+  Packed pack(const Tensor& given) const {
+    const std::byte* const filter = given.unaligned_bytes();
     constexpr int64_t kFloat = sizeof(float);
     const int64_t k = g_.kernel[1] * g_.c_in;
     std::vector<float> ordered(static_cast<size_t>(columns_ * k));

@@ -220,7 +220,8 @@ class ConvGroupedF32 final : public Kernel {
   int64_t slot_floats() const { return block_ * g_.c_in * phases() * plane_ + tile_floats(); }
   int64_t filter_floats() const { return ops_.filters * (1 + g_.k()); }
   Packed pack(const KernelSpec& spec) const {
-    const float* filter = spec.constant(1)->data<float>();
+    const Tensor weights = spec.constant(1)->read_once();
+    const auto* const filter = weights.data<float>();
     const float* bias = spec.has(2) ? spec.constant(2)->data<float>() : nullptr;
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(g_.groups * filter_floats()) * sizeof(float));
     for (int64_t group = 0; group < g_.groups; ++group)
@@ -232,6 +233,7 @@ class ConvGroupedF32 final : public Kernel {
           for (int64_t c = 0; c < g_.c_in; ++c)
             *(to += ops_.filters) = filter[all * g_.filter_o + c * g_.filter_i + t * g_.filter_s];
       }
+    release_pages(weights);
     return packed;
   }
   /// The channels of groups [group, group + groups) that output lines [first, last) see.

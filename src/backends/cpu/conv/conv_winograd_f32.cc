@@ -44,7 +44,7 @@ class ConvWinogradF32 final : public Kernel {
         rows_(winograd_tiles(g, 1, transforms.tile)),
         columns_(winograd_tiles(g, 2, transforms.tile)),
         first_pixels_{first_pixels(1, rows_), first_pixels(2, columns_)},
-        filter_(spec.constant(1)->unaligned_bytes()) {
+        filter_(*spec.constant(1)) {
     constexpr int64_t kDepth = 256;  // so many channels of transformed filters stay in the level-2 cache, or most
     const int64_t all = tiles(), panels = gemm_.panels(g.c_out);
     // Threads that share panels transform a filter once; those that share tiles do so each.
@@ -257,13 +257,14 @@ class ConvWinogradF32 final : public Kernel {
   void compute_directly(const float* x, const Tile& tile, int64_t panel, const Bounds& bounds, float* workspace,
                         float* const* to) const {
     const int64_t n = transforms_.tile, first = panel * gemm_.nr(), used = std::min(gemm_.nr(), g_.c_out - first);
+    const std::byte* const filter = filter_.unaligned_bytes();
     for (int64_t o = 0; o < used; ++o) {
       float sums[kMaxWinogradTile * kMaxWinogradTile];
       std::fill_n(sums, n * n, taps(panel)[o]);
       for (int64_t t = 0; t < 9; ++t) {
         for (int64_t i = 0; i < g_.c_in; ++i) {
           const int64_t at = (first + o) * g_.filter_o + t * g_.filter_s + i * g_.filter_i;
-          std::memcpy(workspace + i, filter_ + at * int64_t{sizeof(float)}, sizeof(float));
+          std::memcpy(workspace + i, filter + at * int64_t{sizeof(float)}, sizeof(float));
         }
         for (int64_t q = 0; q < n * n; ++q) {
           const float* from = pixel(x, tile.image, tile.row - g_.pad[1] + (q / n + t / 3) * g_.dilation[1],
@@ -282,7 +283,7 @@ class ConvWinogradF32 final : public Kernel {
   Activation act_;
   int64_t threads_, rows_, columns_;      ///< of tiles of an image, of all phases of a dilation
   std::vector<int64_t> first_pixels_[2];  ///< of those rows and columns
-  const std::byte* filter_;               ///< input 1
+  Tensor filter_;                         ///< input 1
   Packed packed_;
   bool few_ = false;                ///< tiles, whose transformed filters are not stored
   int64_t chunk_ = 1, chunks_ = 1;  ///< of input channels

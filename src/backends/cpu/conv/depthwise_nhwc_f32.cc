@@ -254,15 +254,17 @@ struct DepthwiseNhwcKey {
   auto operator<=>(const DepthwiseNhwcKey&) const = default;
 };
 Packed pack_depthwise(const KernelSpec& spec, const ConvShape& g, int64_t stride) {
-  const float* filter = spec.constant(1)->data<float>();
-  const float* bias = spec.has(2) ? spec.constant(2)->data<float>() : nullptr;
   return spec.packs.get(DepthwiseNhwcKey{{g, *spec.constant(1), spec.constant(2)}}, [&] {
+    const Tensor weights = spec.constant(1)->read_once();
+    const auto* const filter = weights.data<float>();
+    const float* bias = spec.has(2) ? spec.constant(2)->data<float>() : nullptr;
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>((g.taps() + 1) * stride) * sizeof(float));
     float* to = packed->data<float>();
     for (int64_t c = 0; c < g.groups; ++c) {
       to[c] = bias ? bias[c] : 0.0f;
       for (int64_t t = 0; t < g.taps(); ++t) to[(t + 1) * stride + c] = filter[c * g.filter_o + t * g.filter_s];
     }
+    release_pages(weights);
     return packed;
   });
 }

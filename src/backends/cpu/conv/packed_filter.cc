@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/cpu/conv/filter_key.h"
-#include "base/mapped_file.h"
+#include "tensor/pages.h"
 
 namespace smelt {
 namespace {
@@ -16,7 +16,7 @@ struct PackedFilterKey {
   auto operator<=>(const PackedFilterKey&) const = default;
 };
 
-Packed pack(const ConvShape& g, const GemmF32& gemm, const std::byte* filter, const float* bias) {
+Packed pack(const ConvShape& g, const GemmF32& gemm, const Tensor& filter, const float* bias) {
   const int64_t step = gemm.words(g.c_in) * gemm.word, k = g.taps() * step, rows = k / gemm.word;
   const int64_t group_words = gemm.packed_size(rows, g.c_out);
   auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group_words * g.groups) * sizeof(float));
@@ -30,9 +30,8 @@ Packed pack(const ConvShape& g, const GemmF32& gemm, const std::byte* filter, co
 
 }  // namespace
 
-void each_panel_of_filters(const ConvShape& g, const GemmF32& gemm, const std::byte* filter,
+void each_panel_of_filters(const ConvShape& g, const GemmF32& gemm, const Tensor& filter,
                            const std::function<void(const FilterPanel&)>& take) {
-  constexpr int64_t kFloat = sizeof(float);
   const int64_t step = gemm.words(g.c_in) * gemm.word, k = g.taps() * step, most = std::min(gemm.nr(), g.c_out);
   const bool in_order =
       g.c_in == step && g.filter_o == k && (g.taps() == 1 || g.filter_s == g.c_in) && (g.c_in == 1 || g.filter_i == 1);
@@ -43,12 +42,11 @@ void each_panel_of_filters(const ConvShape& g, const GemmF32& gemm, const std::b
   const bool apart = g.filter_o >= span(1);  // filters lie one behind the other
   std::vector<float> copy(static_cast<size_t>(span(apart ? most : g.all_out()))),
       ordered(static_cast<size_t>(in_order ? 0 : most * k));
-  if (!apart) copy_file_bytes(filter, copy.size() * sizeof(float), copy.data());
+  if (!apart) filter.copy_elements(0, static_cast<int64_t>(copy.size()), copy.data());
   for (int64_t group = 0; group < g.groups; ++group)
     for (int64_t column = 0; column < g.c_out; column += gemm.nr()) {
       const int64_t used = std::min(gemm.nr(), g.c_out - column), first = group * g.c_out + column;
-      if (apart)
-        copy_file_bytes(filter + first * g.filter_o * kFloat, static_cast<size_t>(span(used) * kFloat), copy.data());
+      if (apart) filter.copy_elements(first * g.filter_o, span(used), copy.data());
       const float* const filters = copy.data() + (apart ? 0 : first * g.filter_o);
       float* to = ordered.data();
       for (int64_t o = 0; o < used && !in_order; ++o)
@@ -58,14 +56,14 @@ void each_panel_of_filters(const ConvShape& g, const GemmF32& gemm, const std::b
         }
       take({group, column, used, in_order ? filters : ordered.data()});
     }
-  release_pages(filter, static_cast<size_t>(g.all_out() * g.taps() * g.c_in * kFloat));
+  release_pages(filter);
 }
 
 Packed packed_filter_f32(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec) {
   const Tensor* const bias = spec.has(2) ? spec.constant(2) : nullptr;
   const PackedFilterKey key{{g, *spec.constant(1), bias}, &gemm};
   return spec.packs.get(
-      key, [&] { return pack(g, gemm, spec.constant(1)->unaligned_bytes(), bias ? bias->data<float>() : nullptr); },
+      key, [&] { return pack(g, gemm, *spec.constant(1), bias ? bias->data<float>() : nullptr); },
       [&] { return spec.contents("conv_nhwc_f32", key.filter.numbers(), {gemm.word}); });
 }
 

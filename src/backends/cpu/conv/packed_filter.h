@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 
@@ -18,9 +17,9 @@ struct FilterPanel {
   const float* filters;
 };
 
-/// Calls take() for each panel of the filters of a convolution of shape g. `filter`: input 1, floats, aligned or not.
+/// Calls take() for each panel of the filters of a convolution of shape g. `filter`: input 1, float32.
 /// A panel at a time is copied: no copy of all stands beside the packed form.
-void each_panel_of_filters(const ConvShape& g, const GemmF32& gemm, const std::byte* filter,
+void each_panel_of_filters(const ConvShape& g, const GemmF32& gemm, const Tensor& filter,
                            const std::function<void(const FilterPanel&)>& take);
 
 /// The filters (input 1) and the bias (input 2) of a float32 convolution of shape g as panels of `gemm`, a group behind

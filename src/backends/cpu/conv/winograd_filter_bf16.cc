@@ -21,7 +21,7 @@ struct WinogradFilterBf16Key {
 };
 
 Packed pack_winograd_bf16(const ConvShape& g, const GemmF32& gemm, const WinogradTransforms& transforms, int64_t chunk,
-                          const std::byte* filter, const float* bias) {
+                          const Tensor& filter, const float* bias) {
   const int64_t positions = transforms.positions(), rows = gemm.words(g.c_in) * positions;
   auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(gemm.packed_size(rows, g.c_out)) * sizeof(float));
   std::vector<float> transformed(static_cast<size_t>(positions * gemm.nr() * g.c_in));
@@ -50,8 +50,7 @@ Packed winograd_filter_bf16(const ConvShape& g, const GemmF32& gemm, const Winog
   return spec.packs.get(
       key,
       [&] {
-        return pack_winograd_bf16(g, gemm, transforms, chunk, spec.constant(1)->unaligned_bytes(),
-                                  bias ? bias->data<float>() : nullptr);
+        return pack_winograd_bf16(g, gemm, transforms, chunk, *spec.constant(1), bias ? bias->data<float>() : nullptr);
       },
       [&] {
         return spec.contents("conv_winograd_bf16", key.filter.numbers(), {transforms.positions(), chunk});

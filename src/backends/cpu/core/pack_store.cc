@@ -72,7 +72,7 @@ void add(Hash& hash, const Tensor* t) {
   hash.add_value(t->rank());
   for (int i = 0; i < t->rank(); ++i) hash.add_value(t->dim(i));
   add(hash, t->quant());
-  hash.add(t->unaligned_bytes(), t->bytes());
+  hash.add(t->read_unaligned_once().unaligned_bytes(), t->bytes());
   release_pages(*t);
 }
 

@@ -106,7 +106,15 @@ TEST(GemmF32, PacksConstantsInBlocks) {
           const auto size = static_cast<size_t>(gemm->packed_size(gemm->words(k), n));
           std::vector<float> whole(size, -7.0f), blocks(size, -7.0f);
           gemm->pack(b.data<float>(), s.k, s.n, k, n, bias.data<float>(), whole.data(), 0.5f, 2.0f);
-          pack_constant(*gemm, shifted.data() + 1, s.k, s.n, k, n, bias.data<float>(), blocks.data(), 0.5f, 2.0f);
+          const Tensor unaligned = Tensor::unaligned_view(DType::kF32, b.shape(), shifted.data() + 1, nullptr);
+          pack_constant(*gemm, unaligned, 0, s.k, s.n, k, n, bias.data<float>(), blocks.data(), 0.5f, 2.0f);
+          EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(whole)), std::as_bytes(std::span(blocks))));
+          const auto copy = [](const Tensor& from, int64_t first, int64_t count, void* to) {
+            from.copy_elements(first, count, to);
+          };
+          std::ranges::fill(blocks, -7.0f);
+          pack_constant(*gemm, Tensor::deferred(DType::kF32, b.shape(), b, copy), 0, s.k, s.n, k, n, bias.data<float>(),
+                        blocks.data(), 0.5f, 2.0f);
           EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(whole)), std::as_bytes(std::span(blocks))));
         }
   }

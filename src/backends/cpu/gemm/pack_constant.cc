@@ -15,17 +15,18 @@ constexpr int64_t kBlock = 64 * 1024;  ///< floats of a copied block, which stay
 /// Aligned copies of parts of b.
 class Block {
  public:
-  explicit Block(int64_t floats) : floats_(new float[static_cast<size_t>(floats)]) {}
+  Block(const Tensor& b, int64_t floats) : b_(b), floats_(new float[static_cast<size_t>(floats)]) {}
   const float* data() const { return floats_.get(); }
-  void copy(const std::byte* from, int64_t floats, int64_t to = 0) {
-    copy_file_bytes(from, static_cast<size_t>(floats * kFloat), floats_.get() + to);
-  }
-  void copy_lines(const std::byte* from, int64_t lines, int64_t floats, int64_t stride) {
-    copy_file_lines(from, static_cast<size_t>(lines), static_cast<size_t>(floats * kFloat), floats_.get(),
-                    static_cast<size_t>(stride * kFloat));
+  void copy(int64_t from, int64_t floats, int64_t to = 0) { b_.copy_elements(from, floats, floats_.get() + to); }
+  void copy_lines(int64_t from, int64_t lines, int64_t floats, int64_t stride) {
+    if (!b_.source())
+      return copy_file_lines(b_.unaligned_bytes() + from * kFloat, static_cast<size_t>(lines),
+                             static_cast<size_t>(floats * kFloat), floats_.get(), static_cast<size_t>(stride * kFloat));
+    for (int64_t j = 0; j < lines; ++j) copy(from + j * floats, floats, j * stride);
   }
 
  private:
+  const Tensor& b_;
   std::unique_ptr<float[]> floats_;
 };
 
@@ -45,34 +46,34 @@ struct PanelsOfConstant {
 };
 
 /// Rows of b that lie one behind the other: some rows of all panels at a time.
-void pack_rows(const PanelsOfConstant& to, const std::byte* b, int64_t stride_k) {
+void pack_rows(const PanelsOfConstant& to, const Tensor& b, int64_t from, int64_t stride_k) {
   const int64_t rows = std::min(to.k, std::max<int64_t>(kBlock / stride_k / 2 * 2, 2));
-  Block block(rows * stride_k);
+  Block block(b, rows * stride_k);
   for (int64_t i = 0; i < to.k; i += rows) {
     const int64_t count = std::min(rows, to.k - i);
-    block.copy(b + i * stride_k * kFloat, (count - 1) * stride_k + to.n);
+    block.copy(from + i * stride_k, (count - 1) * stride_k + to.n);
     for (int64_t p = 0; p < to.gemm.panels(to.n); ++p)
       to.pack(p, i, count, block.data() + p * to.gemm.nr(), stride_k, 1);
   }
 }
 
 /// Columns of b that lie one behind the other: a part of each column of a panel at a time.
-void pack_columns(const PanelsOfConstant& to, const std::byte* b, int64_t stride_n) {
+void pack_columns(const PanelsOfConstant& to, const Tensor& b, int64_t begin, int64_t stride_n) {
   constexpr int64_t kShort = 1024,
                     kPad = 16;  // long columns are copied apart: their elements don't meet in a cache set
   const int64_t nr = to.gemm.nr(), part = std::min(to.k, kBlock / nr * 2);
   const bool apart = to.k >= kShort || stride_n != to.k;
   const int64_t stride = apart ? part + kPad : to.k;
-  Block block(nr * stride);
+  Block block(b, nr * stride);
   for (int64_t p = 0; p < to.gemm.panels(to.n); ++p) {
     const int64_t used = std::min(nr, to.n - p * nr);
-    const std::byte* const from = b + p * nr * stride_n * kFloat;
+    const int64_t from = begin + p * nr * stride_n;
     for (int64_t i = 0; i < to.k; i += part) {
       const int64_t count = std::min(part, to.k - i);
       if (count == stride_n)
         block.copy_lines(from, used, count, stride);
       else
-        for (int64_t j = 0; j < used; ++j) block.copy(from + (j * stride_n + i) * kFloat, count, j * stride);
+        for (int64_t j = 0; j < used; ++j) block.copy(from + j * stride_n + i, count, j * stride);
       to.pack(p, i, count, block.data(), 1, stride);
     }
   }
@@ -80,13 +81,13 @@ void pack_columns(const PanelsOfConstant& to, const std::byte* b, int64_t stride
 
 }  // namespace
 
-void pack_constant(const GemmF32& gemm, const std::byte* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t n,
-                   const float* bias, float* dst, float alpha, float beta) {
+void pack_constant(const GemmF32& gemm, const Tensor& constant, int64_t first, int64_t stride_k, int64_t stride_n,
+                   int64_t k, int64_t n, const float* bias, float* dst, float alpha, float beta) {
   if (k == 0 || n == 0) return gemm.pack(nullptr, stride_k, stride_n, k, n, bias, dst, alpha, beta);
   if (stride_n != 1 && stride_k != 1) {
     const int64_t floats = (k - 1) * stride_k + (n - 1) * stride_n + 1;
-    Block block(floats);
-    block.copy(b, floats);
+    Block block(constant, floats);
+    block.copy(first, floats);
     return gemm.pack(block.data(), stride_k, stride_n, k, n, bias, dst, alpha, beta);
   }
   for (int64_t p = 0; p < gemm.panels(n); ++p) {
@@ -97,9 +98,9 @@ void pack_constant(const GemmF32& gemm, const std::byte* b, int64_t stride_k, in
   }
   const PanelsOfConstant to{gemm, k, n, dst, alpha};
   if (stride_n == 1 && (stride_k > 1 || n == 1))
-    pack_rows(to, b, std::max<int64_t>(stride_k, 1));
+    pack_rows(to, constant, first, std::max<int64_t>(stride_k, 1));
   else
-    pack_columns(to, b, stride_n);
+    pack_columns(to, constant, first, stride_n);
 }
 
 }  // namespace smelt

@@ -59,6 +59,12 @@ ValueType cut(const ValueType& type, int dimension, const Range& range) {
 
 /// A view of the elements that follow those of `first` rows.
 Tensor cut(const Tensor& whole, const ValueType& part, int64_t first, int64_t row) {
+  if (whole.source()) {
+    const auto derive = [before = first * row](const Tensor& from, int64_t begin, int64_t count, void* to) {
+      from.copy_elements(before + begin, count, to);
+    };
+    return Tensor::deferred(whole.dtype(), part.shape, whole, derive);
+  }
   const std::byte* const at = whole.unaligned_bytes() + Tensor::byte_size(whole.dtype(), first * row);
   const bool aligned = reinterpret_cast<uintptr_t>(at) % std::max<size_t>(Tensor::byte_size(whole.dtype(), 1), 1) == 0;
   Tensor view = aligned ? Tensor::view(whole.dtype(), part.shape, at, nullptr)

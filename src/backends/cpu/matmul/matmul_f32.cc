@@ -141,12 +141,10 @@ class MatMulF32 final : public Kernel {
         key,
         [&] {
           auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(packed_size_ * s_.b_matrices) * 4);
-          const std::byte* const matrices = spec.constant(1)->unaligned_bytes();
           for (int64_t i = 0; i < s_.b_matrices; ++i)
-            smelt::pack_constant(gemm_, matrices + s_.b_offset(i) * int64_t{sizeof(float)}, b.row_stride,
-                                 b.column_stride, s_.k, s_.n, c ? c->data<float>() : nullptr,
-                                 packed->data<float>() + i * packed_size_, static_cast<float>(attrs_.alpha),
-                                 static_cast<float>(attrs_.beta));
+            smelt::pack_constant(gemm_, *spec.constant(1), s_.b_offset(i), b.row_stride, b.column_stride, s_.k, s_.n,
+                                 c ? c->data<float>() : nullptr, packed->data<float>() + i * packed_size_,
+                                 static_cast<float>(attrs_.alpha), static_cast<float>(attrs_.beta));
           release_pages(*spec.constant(1));
           return packed;
         },
