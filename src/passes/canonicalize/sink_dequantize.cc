@@ -1,19 +1,31 @@
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "ops/core/op.h"
+#include "ops/shape/shape.h"
 #include "passes/passes.h"
+#include "tensor/numeric.h"
 #include "tensor/quant_params.h"
 
 namespace smelt {
 namespace {
 
-/// True for operators that move elements of input 0 alone, whatever its type is.
-bool moves_one_value(Op op) {
-  constexpr Op kOperators[] = {Op::kReshape, Op::kSqueeze, Op::kUnsqueeze,    Op::kFlatten,   Op::kTranspose,
+bool is_constant_pad(const Node& n) {
+  return n.op == Op::kPad && static_cast<const PadAttrs&>(*n.attrs).mode == PadAttrs::Mode::kConstant;
+}
+
+/// True for nodes that move elements of input 0 alone, whatever its type is, and may add zeros.
+bool moves_one_value(const Graph& g, const Node& n) {
+  if (is_constant_pad(n)) {
+    if (n.inputs.size() < 3 || n.inputs[2] == kNoValue) return true;
+    const Tensor* value = g.value(n.inputs[2]).constant.get();
+    return value && value->dtype() == DType::kF32 && value->elements() == 1 && get_double(*value, 0) == 0;
+  }
+  constexpr Op kOperators[] = {Op::kReshape, Op::kSqueeze, Op::kUnsqueeze,    Op::kFlatten,   Op::kTranspose, Op::kPad,
                                Op::kExpand,  Op::kSlice,   Op::kStridedSlice, Op::kSliceSize, Op::kSplit};
-  return std::ranges::find(kOperators, op) != std::end(kOperators);
+  return std::ranges::find(kOperators, n.op) != std::end(kOperators);
 }
 
 class DequantizeSinker {
@@ -30,7 +42,7 @@ class DequantizeSinker {
     for (Node& n : nodes) {
       if (n.op == Op::kDequantize && is_f32(n.outputs[0]) && is_per_tensor(g_.value(n.inputs[0]).type.quant))
         integers_[static_cast<size_t>(n.outputs[0])] = n.inputs[0];
-      else if (moves_one_value(n.op) && integers(n.inputs[0]) != kNoValue && is_rounded(n))
+      else if (moves_one_value(g_, n) && integers(n.inputs[0]) != kNoValue && is_rounded(n))
         move(n);
       g_.nodes.push_back(std::move(n));
       for (Node& d : behind_) g_.nodes.push_back(std::move(d));
@@ -54,7 +66,7 @@ class DequantizeSinker {
       for (const ValueId id : n.outputs)
         if (id != kNoValue)
           rounded_[static_cast<size_t>(id)] = any[static_cast<size_t>(id)] && !others[static_cast<size_t>(id)];
-      const bool rounds = n.op == Op::kQuantize || (moves_one_value(n.op) && is_rounded(n));
+      const bool rounds = n.op == Op::kQuantize || (moves_one_value(g_, n) && is_rounded(n));
       for (size_t i = 0; i < n.inputs.size(); ++i)
         if (n.inputs[i] != kNoValue) (i == 0 && rounds ? any : others)[static_cast<size_t>(n.inputs[i])] = 1;
     }
@@ -74,6 +86,16 @@ class DequantizeSinker {
   void move(Node& n) {
     const ValueId x = integers(n.inputs[0]);
     n.inputs[0] = x;
+    if (is_constant_pad(n)) {
+      const ValueType& t = g_.value(x).type;
+      Tensor zero(t.dtype, Shape{});
+      set_int(zero, 0, t.quant->zero_point());
+      n.inputs.resize(std::max<size_t>(n.inputs.size(), 3), kNoValue);
+      Value v;
+      v.type = ValueType::tensor(t.dtype, Shape{});
+      v.constant = std::make_shared<const Tensor>(std::move(zero));
+      n.inputs[2] = g_.add_value(std::move(v));
+    }
     for (ValueId& id : n.outputs) {
       Value v;
       v.name = g_.value(id).name;

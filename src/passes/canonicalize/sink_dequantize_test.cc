@@ -67,5 +67,35 @@ TEST(SinkDequantize, RealValuesAreMovedWhereOthersReadThem) {
   EXPECT_EQ(real_values_behind_sinking(true), 24 + 2 * 12);
 }
 
+/// Operators behind the pass where integers are dequantized, padded with `value` and quantized as they were.
+std::vector<Op> operators_behind_padding(float value) {
+  auto module = test::module_of_one_graph();
+  Forms f{Builder(*module, 0)};
+  const QuantPtr quant = test::per_tensor(0.05F, 3);
+  const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, Shape{1, 4, 3}));
+  const ValueId real =
+      convert(f, Op::kDequantize, convert(f, Op::kQuantize, x, DType::kI8, quant), DType::kF32, nullptr);
+  const ValueId padded =
+      f.op(Op::kPad, make_attrs<PadAttrs>(), {real, f.b.i64({0, 1, 0, 0, 2, 1}), f.b.f32_scalar(value)});
+  Graph& graph = module->graphs[0];
+  graph.outputs = {
+      convert(f, Op::kDequantize, convert(f, Op::kQuantize, padded, DType::kI8, quant), DType::kF32, nullptr)};
+  const Tensor in = test::random_tensor(DType::kF32, {1, 4, 3}, -3, 3, 1);
+  const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), in));
+  sink_dequantize(graph);
+  remove_identities(graph);
+  EXPECT_TRUE(verify(*module).ok());
+  test::expect_near(test::run_on_reference(module, in), before, 0, 0);
+  std::vector<Op> ops;
+  for (const Node& n : graph.nodes) ops.push_back(n.op);
+  return ops;
+}
+
+TEST(SinkDequantize, IntegersArePaddedWithZeros) {
+  EXPECT_EQ(operators_behind_padding(0), (std::vector<Op>{Op::kQuantize, Op::kPad, Op::kDequantize}));
+  EXPECT_EQ(operators_behind_padding(0.3F),
+            (std::vector<Op>{Op::kQuantize, Op::kDequantize, Op::kPad, Op::kQuantize, Op::kDequantize}));
+}
+
 }  // namespace
 }  // namespace smelt
