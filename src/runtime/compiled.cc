@@ -5,6 +5,7 @@
 #include "base/selection.h"
 #include "passes/passes.h"
 #include "runtime/executor.h"
+#include "runtime/finish_model.h"
 
 namespace smelt {
 namespace {
@@ -86,7 +87,9 @@ Result<std::shared_ptr<const Module>> Compiled::compile(InputDefaults defaults, 
       required.fuse_integer_products)
     module = fuse_integer_products(std::move(module));
   if (builds_op("TableFind") && required.tabulate_byte_functions) module = tabulate_byte_functions(std::move(module));
-  return module;
+  auto fitted = own_module(std::move(module));
+  fit_memory(*fitted);
+  return std::shared_ptr<const Module>(std::move(fitted));
 }
 
 Result<std::shared_ptr<const Module>> Compiled::module(InputDefaults defaults, const GraphRequirements& required) {

@@ -18,14 +18,15 @@ constexpr size_t kKeptBytes = 4096;
 
 class PlanInfer final : public NodeInfer {
  public:
-  PlanInfer(const Module& module, const Graph& graph, const Node& node, const std::vector<ValueFacts>& facts,
-            std::vector<ValueType>& out)
-      : NodeInfer(module, graph, node, out), facts_(facts) {}
-  const ValueType& input(int i) const override { return facts_[value_of(i)].type; }
+  PlanInfer(const Module& module, const Graph& graph, const Node& node, const std::vector<ValueType>& types,
+            const std::vector<ContentFacts>& facts, std::vector<ValueType>& out)
+      : NodeInfer(module, graph, node, out), types_(types), facts_(facts) {}
+  const ValueType& input(int i) const override { return types_[value_of(i)]; }
   const Tensor* constant(int i) const override { return has(i) ? facts_[value_of(i)].content : nullptr; }
 
  private:
-  const std::vector<ValueFacts>& facts_;
+  const std::vector<ValueType>& types_;
+  const std::vector<ContentFacts>& facts_;
 };
 
 /// Types of computed values start without their dimensions: those follow from the inputs at hand.
@@ -65,12 +66,17 @@ ConstantPropagation::ConstantPropagation(PlannedEnvironment& env, const Graph& g
       graph_(&graph),
       given_(given),
       values_(values),
+      types_(graph.values.size()),
       facts_(graph.values.size()),
       users_(count_uses(graph)),
       before_(before) {
   values_.resize(facts_.size());
   for (size_t i = 0; i < facts_.size(); ++i) declare(i);
-  for (size_t i = 0; i < inputs.size(); ++i) facts_[static_cast<size_t>(graph.inputs[i])] = {inputs[i]};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto id = static_cast<size_t>(graph.inputs[i]);
+    types_[id] = inputs[i];
+    facts_[id] = {};
+  }
   if (!before_) return;
   same_.assign(facts_.size(), false);
   for (size_t i = 0; i < facts_.size(); ++i)
@@ -80,8 +86,8 @@ ConstantPropagation::ConstantPropagation(PlannedEnvironment& env, const Graph& g
 
 void ConstantPropagation::set_content(ValueId id, Tensor content) {
   const auto i = static_cast<size_t>(id);
-  ValueFacts& facts = facts_[i];
-  if (facts.type.quant) content.set_quant(facts.type.quant);
+  ContentFacts& facts = facts_[i];
+  if (types_[i].quant) content.set_quant(types_[i].quant);
   values_[i] = Datum(std::move(content));
   facts.content = &values_[i].tensor;
   facts.folded = true;
@@ -89,7 +95,7 @@ void ConstantPropagation::set_content(ValueId id, Tensor content) {
 
 void ConstantPropagation::declare(size_t i) {
   const Value& v = graph_->values[i];
-  facts_[i].type =
+  types_[i] =
       v.constant ? ValueType::tensor(v.constant->dtype(), v.constant->shape(), v.type.quant) : dynamic_type(v.type);
   if (v.constant) set_content(static_cast<ValueId>(i), *v.constant);
 }
@@ -100,6 +106,7 @@ void ConstantPropagation::extend(const Graph& graph, const Node& node, std::span
   complete_ = false;
   const size_t had = facts_.size(), has = graph.values.size();
   values_.resize(has);
+  types_.resize(has);
   facts_.resize(has);
   users_.resize(has, 0);
   for (size_t i = 0; i < had; ++i)
@@ -116,7 +123,7 @@ void ConstantPropagation::extend(const Graph& graph, const Node& node, std::span
 void ConstantPropagation::compare(ValueId id) {
   if (!before_ || id == kNoValue) return;
   const auto i = static_cast<size_t>(id);
-  const ValueFacts& facts = facts_[i];
+  const ValueFacts facts = (*this)[i];
   same_[i] = facts.folded == before_->findings().folded[i] && same_value_type(facts.type, before_->findings().types[i]);
   if (!same_[i] || !facts.folded) return;
   same_[i] = same_contents(values_[i].tensor, before_->values()[i].tensor);
@@ -138,20 +145,20 @@ Status ConstantPropagation::infer(const Node& node, std::vector<ValueType>& type
     for (ValueId id : node.outputs) {
       const auto i = static_cast<size_t>(id);
       types.push_back(before_->findings().types[i]);
-      facts_[i].type = types.back();
+      types_[i] = types.back();
       same_[i] = !before_->findings().folded[i] && types.back().kind == ValueType::Kind::kTensor;
     }
     return Ok();
   }
   if (!info.infer) return Unsupported("operator ", info.name, " has no shape rule");
   types.assign(node.outputs.size(), {});
-  PlanInfer ctx(*env_.module, *graph_, node, facts_, types);
+  PlanInfer ctx(*env_.module, *graph_, node, types_, facts_, types);
   SMELT_TRY(info.infer(ctx));
   SMELT_TRY(infer_by_content(node, types));
   complete_types(*graph_, node, types);
   for (size_t i = 0; i < types.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
-    facts_[static_cast<size_t>(node.outputs[i])].type = types[i];
+    types_[static_cast<size_t>(node.outputs[i])] = types[i];
     compare(node.outputs[i]);
   }
   return Ok();
@@ -190,7 +197,7 @@ bool ConstantPropagation::fold_as_before(const Node& node) {
   for (ValueId id : node.outputs) {
     if (id == kNoValue) continue;
     const auto i = static_cast<size_t>(id);
-    facts_[i].type = before_->findings().types[i];
+    types_[i] = before_->findings().types[i];
     set_content(id, before_->values()[i].tensor);
     same_[i] = true;
   }
@@ -229,7 +236,7 @@ Result<bool> ConstantPropagation::fold(const Node& node, const std::vector<Value
   SMELT_TRY(env_.fold_node(*graph_, node, std::move(in), out));
   for (size_t i = 0; i < out.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
-    facts_[static_cast<size_t>(node.outputs[i])].type = type_of(out[i]);
+    types_[static_cast<size_t>(node.outputs[i])] = type_of(out[i]);
     set_content(node.outputs[i], out[i].tensor);
     compare(node.outputs[i]);
   }
@@ -262,7 +269,7 @@ Result<bool> ConstantPropagation::fold_unread(const Node& node, const std::vecto
 void ConstantPropagation::drop_inputs(const Node& node) {
   for (ValueId id : node.inputs) {
     if (id == kNoValue || --users_[static_cast<size_t>(id)] > 0 || graph_->value(id).constant) continue;
-    ValueFacts& facts = facts_[static_cast<size_t>(id)];
+    ContentFacts& facts = facts_[static_cast<size_t>(id)];
     if (!facts.folded || (facts.content && facts.content->bytes() <= kKeptBytes)) continue;
     complete_ = false;
     values_[static_cast<size_t>(id)] = Datum{};

@@ -18,11 +18,14 @@ void complete_types(const Graph& graph, const Node& node, std::vector<ValueType>
 /// True for tensors of one type, shape and quantization.
 bool same_value_type(const ValueType& a, const ValueType& b);
 
-/// What planning knows of one value.
-struct ValueFacts {
-  ValueType type;
+/// What planning knows of the content of one value.
+struct ContentFacts {
   const Tensor* content = nullptr;
   bool folded = false;  ///< no step makes it: its content was known once, and may be gone when nothing needs it
+};
+/// What planning knows of one value.
+struct ValueFacts : ContentFacts {
+  const ValueType& type;
 };
 
 /// Types of a graph's values for inputs of given types, and contents of those that constants and shapes determine.
@@ -33,11 +36,11 @@ class ConstantPropagation {
   ConstantPropagation(PlannedEnvironment& env, const Graph& graph, std::span<const ValueType> inputs,
                       std::span<const Datum> given, std::vector<Datum>& values, const Plan* before = nullptr);
   template <class Id>
-  const ValueFacts& operator[](Id id) const {
-    return facts_[static_cast<size_t>(id)];
+  ValueFacts operator[](Id id) const {
+    return {facts_[static_cast<size_t>(id)], types_[static_cast<size_t>(id)]};
   }
-  /// What is known of all values, by ValueId. Nothing else may be asked afterwards.
-  std::vector<ValueFacts> take() { return std::move(facts_); }
+  /// The types of all values, by ValueId. No type may be asked for afterwards.
+  std::vector<ValueType> take_types() { return std::move(types_); }
 
   /// Notes and returns the types of the node's outputs, by its shape rule and what the graph declares.
   Status infer(const Node& node, std::vector<ValueType>& types);
@@ -78,7 +81,8 @@ class ConstantPropagation {
   std::span<const Datum> given_;
   std::vector<Datum>& values_;
   std::vector<ShapeGuard> guards_;
-  std::vector<ValueFacts> facts_;
+  std::vector<ValueType> types_;
+  std::vector<ContentFacts> facts_;
   std::vector<int> users_;  ///< that are not folded, graph outputs included
   size_t folded_bytes_ = 0;
   const Plan* before_;

@@ -54,8 +54,10 @@ class PlanBuilder {
     if (env_.device()) order_steps(*env_.device());
     last_use_ = last_uses(graph(), plan_.steps, views());
     variables_ = VariableSteps(plan_.steps);
-    for (size_t k = 0; k < plan_.steps.size(); ++k)
+    for (size_t k = 0; k < plan_.steps.size(); ++k) {
       if (auto s = choose(k); !s.ok()) return s.error().within(node_label(*plan_.steps[k].node));
+      drafts_[k].types = {};  // as many as there are values
+    }
     for (size_t b = 0; b < compilers_.size(); ++b) SMELT_TRY(compile(b));
     SMELT_TRY(lay_out());
     note_findings();
@@ -85,12 +87,9 @@ class PlanBuilder {
   void note_findings() {
     PlanFindings& f = plan_.findings;
     f.complete = propagation_.complete();
-    f.types.reserve(graph().values.size());
     f.folded.reserve(graph().values.size());
-    for (ValueFacts& facts : propagation_.take()) {
-      f.types.push_back(std::move(facts.type));
-      f.folded.push_back(facts.folded);
-    }
+    for (size_t i = 0; i < graph().values.size(); ++i) f.folded.push_back(propagation_[i].folded);
+    f.types = propagation_.take_types();
     if (plan_.decomposed) return;
     f.step_of.assign(graph_.nodes.size(), -1);
     for (size_t k = 0; k < plan_.steps.size(); ++k) f.step_of[index_of(*plan_.steps[k].node)] = static_cast<int32_t>(k);
@@ -403,7 +402,7 @@ class PlanBuilder {
   std::vector<PlannedValue> planned_values() const {
     std::vector<PlannedValue> values(graph().values.size());
     for (size_t i = 0; i < values.size(); ++i) {
-      const ValueFacts& v = propagation_[i];
+      const ValueFacts v = propagation_[i];
       values[i] = {&v.type, v.content, requests_.is_of_model(static_cast<ValueId>(i)) && v.content,
                    home_[i] == Home::kDevice};
     }
