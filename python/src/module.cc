@@ -233,7 +233,7 @@ NB_MODULE(_engine, m) {
   nb::class_<smelt::Model>(m, "Model")
       .def_prop_ro("format", [](const smelt::Model& model) { return model.format(); })
       .def_prop_ro("producer", [](const smelt::Model& model) { return text(module_of(model).producer); })
-      .def_prop_ro("file_bytes", [](const smelt::Model& model) { return module_of(model).file_bytes; })
+      .def_prop_ro("file_bytes", [](const smelt::Model& model) { return module_of(model).file.size(); })
       .def_prop_ro("methods",
                    [](const smelt::Model& model) {
                      nb::list out;

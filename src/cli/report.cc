@@ -411,7 +411,7 @@ Result<Json> describe_model(const Model& model, const SessionOptions& on, const 
   Json out = {{"file", m.name},
               {"format", m.format},
               {"producer", m.producer},
-              {"file_bytes", m.file_bytes},
+              {"file_bytes", m.file.size()},
               {"weights_bytes", weights},
               {"nodes", nodes},
               {"methods", methods},

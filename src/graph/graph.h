@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -137,7 +138,7 @@ struct Module {
   std::map<int, Normalization> normalization;
   std::vector<std::shared_ptr<CustomOperator>> custom_operators;
   std::shared_ptr<const void> storage;  ///< keeps the mapped file
-  size_t file_bytes = 0;
+  std::span<const std::byte> file;      ///< its bytes, or those that were given
   /// True if the known dimensions of inputs must be met; otherwise a caller's shapes replace them.
   bool exact_inputs = false;
 

@@ -35,9 +35,10 @@ Result<Model> finish_model(Module module, const Source& source, const char* form
   if (shared->format.empty()) shared->format = format;
   shared->name = source.name;
   shared->storage = source.owner;
-  shared->file_bytes = source.bytes.size();
+  shared->file = source.bytes;
   if (auto s = verify(*shared); !s.ok()) return s.error().within(source.name);
   fit_memory(*shared);
+  release_pages(source.bytes.data(), source.bytes.size());  // weights are read when they are packed
   return ModelAccess::make(std::move(shared));
 }
 
@@ -47,7 +48,7 @@ void tell(const LogSink& log, const Module& m) {
   if (!log) return;
   size_t nodes = 0;
   for (const Graph& g : m.graphs) nodes += g.nodes.size();
-  log(LogLevel::kInfo, Cat(m.name, ": loaded ", m.format, ", ", m.file_bytes, " bytes, ", nodes, " nodes"));
+  log(LogLevel::kInfo, Cat(m.name, ": loaded ", m.format, ", ", m.file.size(), " bytes, ", nodes, " nodes"));
   for (const std::string& warning : m.warnings) log(LogLevel::kWarning, Cat(m.name, ": ", warning));
 }
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/huge_pages.h"
 #include "base/large_memory.h"
+#include "base/mapped_file.h"
 #include "base/selection.h"
 #include "runtime/plan_update.h"
 
@@ -159,7 +160,10 @@ Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType>
   if (mode_ == CompileMode::kRun) expect_blocks(size.constants);
   SMELT_ASSIGN(auto plan, build_plan(*this, graph, inputs, given, role, before));
   if (mode_ == CompileMode::kRun) reserve_scratch(*plan);
-  if (role == GraphRole::kEntry) trim_blocks();                   // the weights are packed by now
+  if (role == GraphRole::kEntry) {
+    trim_blocks();  // the weights are packed by now
+    if (runs_ == 0) release_pages(module->file.data(), module->file.size());
+  }
   if (update == PlanUpdate::kTooSmall) list.erase(list.begin());  // with its arena
   // A graph's own least recently used plans make room: plans of graphs that are running stay. Those of bodies, whose
   // shapes may change with every call, hold little memory; small ones may be many.
