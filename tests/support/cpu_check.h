@@ -61,9 +61,17 @@ inline void expect_runs_on_kept(KernelRunner& runner, const KernelInfo& info, Is
   }
 }
 
+/// Runs a kernel that takes its weights after it was made, if it can.
+inline void expect_runs_with_later_weights(KernelRunner& runner, const KernelInfo& info, Isa isa,
+                                           const std::vector<Tensor>& expected, Tolerance tolerance) {
+  SCOPED_TRACE("weights taken later");
+  if (const auto kernel = runner.make_before_weights(info, isa, 1))
+    expect_runs(runner, info, *kernel, isa, 1, expected, tolerance);
+}
+
 /// Runs every kernel of the list that applies to the case, on every level that is tested, and on the best with three
-/// threads and with kept weights, too. Integer outputs must be equal, others within the tolerance. `want` names a
-/// kernel that must apply.
+/// threads, with kept weights and with weights taken later, too. Integer outputs must be equal, others within the
+/// tolerance. `want` names a kernel that must apply.
 inline void check_on_cpu(const OpCase& c, const std::string& want = "", Tolerance tolerance = {}) {
   SCOPED_TRACE(c.label);
   KernelRunner runner(c);
@@ -81,6 +89,7 @@ inline void check_on_cpu(const OpCase& c, const std::string& want = "", Toleranc
         ASSERT_NO_FATAL_FAILURE(expect_runs(runner, info, *kernel, isa, threads, *expected, tolerance));
         if (threads > 1 || isa != best_isa() || best_level_only()) continue;
         ASSERT_NO_FATAL_FAILURE(expect_runs_on_kept(runner, info, isa, *expected, tolerance));
+        ASSERT_NO_FATAL_FAILURE(expect_runs_with_later_weights(runner, info, isa, *expected, tolerance));
       }
   EXPECT_TRUE(wanted) << "kernel " << want << " does not apply";
   if (best_level_only()) return;

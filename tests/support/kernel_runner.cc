@@ -69,6 +69,13 @@ std::unique_ptr<Kernel> KernelRunner::make(const KernelInfo& info, Isa isa, int 
   return info.prepare(spec(isa, threads, packs));
 }
 
+std::unique_ptr<Kernel> KernelRunner::make_before_weights(const KernelInfo& info, Isa isa, int threads) {
+  auto kernel = make(info, isa, threads, dry_);
+  if (!kernel || !kernel->takes_weights()) return nullptr;
+  kernel->takes_weights()->take_weights(spec(isa, threads, packs_));
+  return kernel;
+}
+
 const KernelInfo* KernelRunner::choose(Isa isa, PackCache::Mode mode) {
   const KernelInfo* chosen = nullptr;
   make_kernel(spec(isa, 1, mode == PackCache::Mode::kDry ? dry_ : packs_), &chosen);

@@ -22,6 +22,8 @@ class KernelRunner {
     return make(info, isa, threads, packs_);
   }
   std::unique_ptr<Kernel> make(const KernelInfo& info, Isa isa, int threads, PackCache& packs);
+  /// A kernel that is made without weights and takes them then; nullptr: it takes none.
+  std::unique_ptr<Kernel> make_before_weights(const KernelInfo& info, Isa isa, int threads);
   /// The kernel of the list that is chosen for a level, with packed weights or with a cache that packs none; null:
   /// none.
   const KernelInfo* choose(Isa isa, PackCache::Mode mode);

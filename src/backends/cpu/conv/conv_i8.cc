@@ -29,7 +29,7 @@ struct ConvI8Key {
 /// Integer convolution: rows of patches times packed filters. The patches are copied together, or read where they lie:
 /// in the image (pointwise), or chunk by chunk in its padded rows. Channels-first images are turned around before and
 /// after.
-class ConvI8 final : public Kernel {
+class ConvI8 final : public Kernel, public TakesWeights {
  public:
   ConvI8(const ConvShape& g, const QuantizedPair& q, RequantizeParams requantize_params, const KernelSpec& spec)
       : g_(g),
@@ -40,21 +40,8 @@ class ConvI8 final : public Kernel {
         chunks_(g, gemm_, spec.isa),
         flipped_(chunks_.flips(q.x_signed)),
         threads_(std::max(spec.threads, 1)) {
-    const Tensor& filter = *spec.constant(1);
-    const bool unquantized = is_ordered_filter(g, filter, q_.w_zeros);
-    const Tensor* bias = spec.constant(2);
-    const ConvI8Key key{{g, filter, bias}, &gemm_, chunks_.form(), q.x_zero, q.x_signed};
-    packed_ = spec.packs.get(
-        key,
-        [&] {
-          Packed packed = unquantized ? pack(filter.data<int8_t>()) : pack_ordered(filter);
-          release_pages(filter);
-          return packed;
-        },
-        [&] {
-          return spec.contents("conv_i8", key.filter.numbers(),
-                               {key.form, key.x_zero, key.x_signed, gemm_.bytes, gemm_.group_bytes, gemm_.addend_rows});
-        });
+    takes_weights_ = this;
+    take_weights(spec);
     lda_ = gemm_.a_row_bytes(g.k());
     block_ = gemm_.block_rows(g.out_pixels(), g.k());
     if (threads_ > 1) {
@@ -73,6 +60,22 @@ class ConvI8 final : public Kernel {
     }
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(windows_ + turned_in_ + turned_out_); }
+  [[gnu::cold]] void take_weights(const KernelSpec& spec) override {
+    const Tensor& filter = *spec.constant(1);
+    const ConvI8Key key{{g_, filter, spec.constant(2)}, &gemm_, chunks_.form(), q_.x_zero, q_.x_signed};
+    packed_ = spec.packs.get(
+        key,
+        [&] {
+          Packed packed =
+              is_ordered_filter(g_, filter, q_.w_zeros) ? pack(filter.data<int8_t>()) : pack_ordered(filter);
+          release_pages(filter);
+          return packed;
+        },
+        [&] {
+          return spec.contents("conv_i8", key.filter.numbers(),
+                               {key.form, key.x_zero, key.x_signed, gemm_.bytes, gemm_.group_bytes, gemm_.addend_rows});
+        });
+  }
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<uint8_t>();
     auto* y = ctx.output(0).data<uint8_t>();

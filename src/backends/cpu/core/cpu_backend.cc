@@ -27,13 +27,13 @@ constexpr size_t kMostRecycled = size_t{64} << 20;
 /// other into the same memory, each for itself.
 struct LatePacking {
   explicit LatePacking(std::shared_ptr<PackCache> model_packs) : packs(std::move(model_packs)) {}
-  /// For a segment's second run: the kernel, whose weights stay. Null where they can't be packed.
-  std::unique_ptr<Kernel> make(const SegmentRecipe& recipe, Isa isa) {
+  /// For a segment's second run: gives the kernel weights that stay. False where they can't be packed.
+  bool complete(const SegmentRecipe& recipe, Isa isa, std::unique_ptr<Kernel>& kernel) {
     if (memory) expect_blocks(constants, kHugePage);  // the arena is in use already: no page is filled in part
     memory.reset();
-    auto kernel = recipe.make(isa, *packs);
+    const bool has_weights = recipe.complete(isa, *packs, kernel);
     if (--segments == 0) trim_blocks();
-    return kernel;
+    return has_weights;
   }
 
   std::shared_ptr<PackCache> packs;
@@ -71,10 +71,9 @@ class CpuSegment final : public Segment {
   [[gnu::cold]] Status run_unpacked(KernelContext& context) {
     LatePacking& packing = *unpacked_->packing;
     if (!std::exchange(unpacked_->ran, true) && packing.memory)
-      return unpacked_->recipe.run_once(unpacked_->isa, *packing.packs, *packing.memory, context);
-    auto kernel = packing.make(unpacked_->recipe, unpacked_->isa);
-    if (!kernel) return Unsupported("the weights can't be packed");
-    kernel_ = std::move(kernel);
+      return unpacked_->recipe.run_once(unpacked_->isa, *packing.packs, *packing.memory, context, *kernel_);
+    if (!packing.complete(unpacked_->recipe, unpacked_->isa, kernel_))
+      return Unsupported("the weights can't be packed");
     unpacked_.reset();
     return kernel_->run(context);
   }

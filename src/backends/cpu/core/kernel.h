@@ -38,8 +38,18 @@ struct KernelSpec : NodeSpec {
 struct EpilogueF32;
 class RowStage;
 
-/// A prepared kernel: knows all shapes, holds packed weights. Immutable, so one object may run in several threads at
-/// once, each with a context of its own.
+/// A kernel whose packed weights can be changed.
+class TakesWeights {
+ public:
+  /// Takes the packed weights from spec.packs: `spec` is what the kernel was made for, but for its packs.
+  virtual void take_weights(const KernelSpec& spec) = 0;
+
+ protected:
+  ~TakesWeights() = default;
+};
+
+/// A prepared kernel: knows all shapes, holds packed weights. run() changes nothing, so one object may run in several
+/// threads at once, each with a context of its own.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -56,6 +66,11 @@ class Kernel {
   virtual bool take_next(std::unique_ptr<Kernel>& /*next*/) { return false; }
   /// Inputs have the types of the spec, outputs are allocated with theirs. Allocates nothing.
   virtual Status run(KernelContext& ctx) const = 0;
+  /// The kernel, if its weights can be changed; nullptr: another kernel has to be made.
+  TakesWeights* takes_weights() const { return takes_weights_; }
+
+ protected:
+  TakesWeights* takes_weights_ = nullptr;
 };
 
 /// True if a value is float32 without quantization.

@@ -63,13 +63,35 @@ std::unique_ptr<Kernel> SegmentRecipe::make(Isa isa, PackCache& packs) const {
   return std::move(made.kernel);
 }
 
-Status SegmentRecipe::run_once(Isa isa, PackCache& packs, RecycledMemory& memory, KernelContext& ctx) const {
+bool SegmentRecipe::take_weights(Isa isa, PackCache& packs, Kernel& kernel) const {
+  TakesWeights* const taker = kernel.takes_weights();
+  if (!taker || parts_.size() > 1 || parts_[0].lifetime != ConstantLifetime::kModel) return false;
+  taker->take_weights(parts_[0].spec(isa, packs));
+  return true;
+}
+
+bool SegmentRecipe::complete(Isa isa, PackCache& packs, std::unique_ptr<Kernel>& kernel) const {
+  if (take_weights(isa, packs, *kernel)) return true;
+  auto made = make(isa, packs);
+  if (!made) return false;
+  kernel = std::move(made);
+  return true;
+}
+
+Status SegmentRecipe::run_once(Isa isa, PackCache& packs, RecycledMemory& memory, KernelContext& ctx,
+                               Kernel& kernel) const {
   if (const KernelSpec spec = parts_[0].spec(isa, packs); parts_.size() == 1 && has_column_ranges(spec))
     return run_column_ranges(spec, memory, ctx);
   const RecycledMemory::Use use(memory);
   PackCache own(packs);
-  const auto kernel = make(isa, own);
-  return kernel ? kernel->run(ctx) : Unsupported("the weights can't be packed");
+  if (take_weights(isa, own, kernel)) {
+    const Status done = kernel.run(ctx);
+    PackCache none(PackCache::Mode::kDry);
+    take_weights(isa, none, kernel);
+    return done;
+  }
+  const auto made = make(isa, own);
+  return made ? made->run(ctx) : Unsupported("the weights can't be packed");
 }
 
 }  // namespace smelt

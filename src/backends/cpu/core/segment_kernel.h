@@ -36,14 +36,19 @@ class SegmentRecipe {
   void append(const KernelSpec& node, ConstantLifetime lifetime, size_t operand, int threads) {
     parts_.emplace_back(node, lifetime, operand, threads);
   }
-  /// The kernel with weights packed by `packs`, but for those of constants that live as long as the plan, which the
-  /// kernel alone holds; nullptr where they can't be packed.
-  std::unique_ptr<Kernel> make(Isa isa, PackCache& packs) const;
-  /// Runs the segment by a kernel that lives no longer. Weights that `packs` does not hold are packed into `memory`,
-  /// over those of the segment before; of a product of one row a range of columns at a time.
-  Status run_once(Isa isa, PackCache& packs, RecycledMemory& memory, KernelContext& ctx) const;
+  /// Gives `kernel`, which was made so without weights, those that `packs` packs, or replaces it by one that has them.
+  /// Those of constants that live as long as the plan the kernel alone holds. False: they can't be packed.
+  bool complete(Isa isa, PackCache& packs, std::unique_ptr<Kernel>& kernel) const;
+  /// Runs the segment, whose kernel without weights is `kernel`; it has none afterwards. Those that `packs` does not
+  /// hold are packed into `memory`, over those of the segment before; of a product of one row a range of columns at a
+  /// time.
+  Status run_once(Isa isa, PackCache& packs, RecycledMemory& memory, KernelContext& ctx, Kernel& kernel) const;
 
  private:
+  /// nullptr where the weights can't be packed.
+  std::unique_ptr<Kernel> make(Isa isa, PackCache& packs) const;
+  /// True if `kernel` took weights that `packs` packs.
+  bool take_weights(Isa isa, PackCache& packs, Kernel& kernel) const;
   /// A KernelSpec, with types of its own.
   struct Part {
     Part(const KernelSpec& node, ConstantLifetime of_constants, size_t appended_to, int threads_of_both);

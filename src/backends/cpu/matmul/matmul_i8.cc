@@ -20,7 +20,7 @@ namespace {
 
 /// Rows of 8-bit integers times integer weights; the result is rescaled to integers, or to real numbers by a scale a
 /// row.
-class MatMulI8 final : public Kernel {
+class MatMulI8 final : public Kernel, public TakesWeights {
  public:
   enum class Rows : uint8_t {
     kPerTensorParams,  ///< a has one scale; the output is 8-bit
@@ -49,21 +49,8 @@ class MatMulI8 final : public Kernel {
     lda_ = depth_steps_;
     scales_at_ = padded_bytes(panels_bytes());
     column_sums_offset_ = scales_at_ + padded_bytes(blocks_ * s.n * 4);
-    const Tensor* c = spec.constant(2);
-    const MatMulI8Key key{
-        {s, *spec.constant(1), requantize_params_ ? c : nullptr}, &gemm_, blocks_, rows, x_zero_, x_signed_};
-    packed_ = spec.packs.get(
-        key,
-        [&] {
-          Packed packed = pack(weights);
-          release_pages(*spec.constant(1));
-          return packed;
-        },
-        [&] {
-          return spec.contents("matmul_i8", key.matrix.numbers(),
-                               {blocks_, static_cast<int64_t>(rows), x_zero_, x_signed_, gemm_.bytes, gemm_.group_bytes,
-                                gemm_.addend_rows, key.matrix.c != nullptr});
-        });
+    takes_weights_ = this;
+    take_weights(spec, [&] { return pack(weights); });
     has_bias_ = !requantize_params_ && spec.has(2);
     flipped_ = gemm_.flips_in_copy(x_signed_, s.m, s.n, s.k);
     const bool as_they_lie = gemm_.bytes && !flipped_ && s.k % 4 == 0;
@@ -77,6 +64,9 @@ class MatMulI8 final : public Kernel {
   size_t scratch_bytes() const override {
     if (direct_) return 0;
     return static_cast<size_t>(a_bytes_ + quantized_bytes_ + padded_bytes(s_.m * per_token_params_ * params_bytes()));
+  }
+  [[gnu::cold]] void take_weights(const KernelSpec& spec) override {
+    take_weights(spec, [&] { return pack(*QuantizedWeights::make(*spec.constant(1), s_)); });
   }
   /// Single rows: as matmul_f32.
   bool take_epilogue(const EpilogueF32& epilogue) override {
@@ -128,6 +118,23 @@ class MatMulI8 final : public Kernel {
     bool x_signed;
     auto operator<=>(const MatMulI8Key&) const = default;
   };
+  template <class Pack>
+  [[gnu::cold]] void take_weights(const KernelSpec& spec, const Pack& pack_weights) {
+    const Tensor* const c = requantize_params_ ? spec.constant(2) : nullptr;
+    const MatMulI8Key key{{s_, *spec.constant(1), c}, &gemm_, blocks_, rows_, x_zero_, x_signed_};
+    packed_ = spec.packs.get(
+        key,
+        [&] {
+          Packed packed = pack_weights();
+          release_pages(*spec.constant(1));
+          return packed;
+        },
+        [&] {
+          return spec.contents("matmul_i8", key.matrix.numbers(),
+                               {blocks_, static_cast<int64_t>(rows_), x_zero_, x_signed_, gemm_.bytes,
+                                gemm_.group_bytes, gemm_.addend_rows, key.matrix.c != nullptr});
+        });
+  }
   /// Scales and zero points of the rows from inputs 3 and 4.
   Status read_params(KernelContext& ctx, QuantParams* params) const {
     const Tensor &scale = ctx.input(3), &zero = ctx.input(4);
