@@ -153,6 +153,10 @@ class Segment {
   virtual Status run(KernelContext& context, std::span<const Datum> values) = 0;
   /// Bytes that run() asks KernelContext::scratch() for, in one call.
   virtual size_t scratch_bytes() const { return 0; }
+  /// True if the next run() has a use for memory that is lent.
+  virtual bool borrows() const { return false; }
+  /// Memory of any contents, aligned to 64 bytes, which is nothing else's while run() runs; empty: none any longer.
+  virtual void lend(std::span<std::byte> /*memory*/) {}
   /// Asks for the memory that run(), which comes soon, reads first.
   virtual void fetch() const {}
   /// Sharing::kNone: run() wants a pool of one thread.

@@ -35,6 +35,11 @@ bool RecycledMemory::map() {
 void* RecycledMemory::take(size_t bytes) {
   if (bytes > bytes_) return nullptr;
   bytes = round_up(std::max<size_t>(bytes, 1), size_t{64});
+  if (bytes <= lent_.size() - lent_used_) {
+    std::byte* const p = lent_.data() + std::exchange(lent_used_, lent_used_ + bytes);
+    std::memset(p, 0, bytes);
+    return p;
+  }
   if (bytes > bytes_ - used_ || (memory_.empty() && !map())) return nullptr;
   std::byte* const p = memory_.data() + used_;
   used_ += bytes;

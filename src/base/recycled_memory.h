@@ -18,7 +18,10 @@ class RecycledMemory {
 
   /// Zero-filled memory, aligned to 64 bytes, until the next reset(). nullptr where not so much is left.
   void* take(size_t bytes);
-  void reset() { used_ = 0; }
+  void reset() { used_ = lent_used_ = 0; }
+  /// take() hands out `memory` first, of any contents and aligned to 64 bytes, until the next lend(). Precondition:
+  /// nothing is taken since the last reset().
+  void lend(std::span<std::byte> memory) { lent_ = memory; }
   /// All pages go back to the system.
   void release();
 
@@ -45,6 +48,8 @@ class RecycledMemory {
   size_t used_ = 0;
   size_t touched_ = 0;  ///< bytes from the first on that may be other than zero
   size_t filled_ = 0;   ///< huge pages were asked for up to here
+  std::span<std::byte> lent_;
+  size_t lent_used_ = 0;
 };
 
 }  // namespace smelt

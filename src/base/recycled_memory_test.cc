@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace smelt {
@@ -41,6 +43,28 @@ TEST(RecycledMemory, ResetGivesTheSameMemoryAgain) {
   EXPECT_EQ(memory.take(10), first);
   memory.release();
   EXPECT_TRUE(is_zero(memory.take(kBytes), kBytes));
+}
+
+TEST(RecycledMemory, WhatIsLentIsTakenFirst) {
+  alignas(64) std::array<std::byte, 256> lent;
+  const auto is_lent = [&](const void* p) { return p >= lent.data() && p < lent.data() + lent.size(); };
+  RecycledMemory memory(kBytes);
+  memory.lend(lent);
+  for (int round = 0; round < 2; ++round) {
+    lent.fill(std::byte{7});
+    void* const first = memory.take(100);
+    EXPECT_EQ(first, lent.data());
+    EXPECT_TRUE(is_zero(first, 100));
+    void* const large = memory.take(200);  // does not fit behind the first
+    ASSERT_TRUE(large);
+    EXPECT_FALSE(is_lent(large));
+    EXPECT_TRUE(is_zero(large, 200));
+    EXPECT_EQ(memory.take(128), lent.data() + 128);
+    EXPECT_FALSE(is_lent(memory.take(1)));
+    memory.reset();
+  }
+  memory.lend({});
+  EXPECT_FALSE(is_lent(memory.take(1)));
 }
 
 TEST(RecycledMemory, TooMuchIsNull) {

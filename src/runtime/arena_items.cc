@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/checked.h"
 #include "graph/node_label.h"
 
 namespace smelt {
 namespace {
+
+constexpr size_t kAlign = 64;  ///< of the memory that is lent
 
 /// Makes t a view of these bytes.
 void view_at(Tensor& t, std::byte* bytes) {
@@ -98,6 +101,33 @@ bool ArenaItems::stays(ValueId id, std::span<const int> last_use, int steps) con
   for (Step& step : plan.steps)
     if (auto* alias = std::get_if<AliasStep>(&step.work); kHasParts && alias)
       lay_out_alias(step, *alias, plan, type, last_use);
+  if (!plan.arena) return;
+  for (size_t k = 0; k < plan.steps.size(); ++k) {
+    const auto* const work = std::get_if<SegmentStep>(&plan.steps[k].work);
+    if (!work || !work->segment || !work->segment->borrows()) continue;
+    const std::span<std::byte> memory = unused(static_cast<int>(k), plan);
+    if (!memory.empty()) plan.lent.emplace_back(work->segment.get(), memory);
+  }
+}
+
+[[gnu::cold]] std::span<std::byte> ArenaItems::unused(int k, const PlanParts& plan) const {
+  const auto lives = [k](const ArenaItem& item) { return item.first <= k && k <= item.last; };
+  size_t begin = 0, bytes = 0;
+  // From the arena's begin, or the end of a value, to the next value.
+  const auto look_at = [&](size_t from) {
+    size_t to = std::max(from, plan.arena_bytes / kAlign * kAlign);
+    for (const ArenaItem& item : items_) {
+      if (!lives(item) || item.offset + item.bytes <= from) continue;
+      to = std::max(from, std::min(to, item.offset));
+    }
+    if (to - from <= bytes) return;
+    begin = from;
+    bytes = to - from;
+  };
+  look_at(0);
+  for (const ArenaItem& item : items_)
+    if (lives(item)) look_at(round_up(item.offset + item.bytes, kAlign));
+  return {plan.arena->data() + begin, bytes};
 }
 
 /// Settles where the outputs of an alias of what stays in the arena lie.

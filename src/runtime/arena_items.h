@@ -40,8 +40,8 @@ class ArenaItems {
   /// was added.
   void overwrite_input(const NodeRequest& node, const PreparedNode& prepared, int k, std::span<const int> last_use,
                        int steps);
-  /// Makes the plan's values views of its arena, those within others included. `type`: of a value. Precondition: the
-  /// items have offsets.
+  /// Makes the plan's values views of its arena, those within others included, and lends what they leave to segments.
+  /// `type`: of a value. Precondition: the items have offsets.
   void lay_out(PlanParts& plan, const TypeOf& type, std::span<const int> last_use) const;
 
   std::vector<ArenaItem>& items() { return items_; }
@@ -59,6 +59,8 @@ class ArenaItems {
   }
   /// True of a value in the arena that is no output of the graph, nor storage of one.
   bool stays(ValueId id, std::span<const int> last_use, int steps) const;
+  /// The largest part of the arena that no value has while step k runs.
+  std::span<std::byte> unused(int k, const PlanParts& plan) const;
   void lay_out_alias(const Step& step, AliasStep& alias, PlanParts& plan, const TypeOf& type,
                      std::span<const int> last_use) const;
 

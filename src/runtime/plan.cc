@@ -136,6 +136,22 @@ Status check_texts(PlannedEnvironment& env, const Step& step, const std::vector<
   return Ok();
 }
 
+/// Segments have what they are lent for as long as this lives.
+class LentMemory {
+ public:
+  explicit LentMemory(std::vector<std::pair<Segment*, std::span<std::byte>>> memory) : memory_(std::move(memory)) {
+    for (const auto& [segment, bytes] : memory_) segment->lend(bytes);
+  }
+  ~LentMemory() {
+    for (const auto& lent : memory_) lent.first->lend({});
+  }
+  LentMemory(const LentMemory&) = delete;
+  LentMemory& operator=(const LentMemory&) = delete;
+
+ private:
+  std::vector<std::pair<Segment*, std::span<std::byte>>> memory_;
+};
+
 /// Outputs of fewer bytes are copied from the arena: storage that steps write to in its place would cost more.
 constexpr size_t kCopiedBytes = size_t{8} << 10;
 
@@ -407,6 +423,7 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, const G
     const QuantPtr& quant = parts_.inputs[i].quant;
     if (given.is_tensor() && quant && !given.tensor.quant()) given.tensor.set_quant(quant);
   }
+  const LentMemory lent(std::exchange(parts_.lent, {}));
   OwnedOutputs own(parts_);
   if (call.outputs == OutputLifetime::kOwned && !env.device()) SMELT_TRY(own.allocate());
   const size_t held = parts_.arena_bytes + parts_.device.arena_bytes;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/arena.h"
@@ -64,6 +65,8 @@ struct PlanParts {
   std::shared_ptr<ArenaMemory> arena;
   size_t arena_bytes = 0, arena_lower_bound = 0;
   std::vector<ArenaSlot> slots;  ///< a plan has them by ValueId
+  /// What segments that borrow memory are lent in the first run: parts of the arena without a value that lives then.
+  std::vector<std::pair<Segment*, std::span<std::byte>>> lent;
   DeviceUse device;
 
   /// The memory of a value in the arena; nullptr: it has none there. Precondition: slots are by ValueId.

@@ -55,6 +55,10 @@ class CpuSegment final : public Segment {
     return unpacked_ ? run_unpacked(context) : kernel_->run(context);
   }
   size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
+  bool borrows() const override { return unpacked_ && !unpacked_->ran; }
+  void lend(std::span<std::byte> memory) override {
+    if (unpacked_) unpacked_->lent = memory;
+  }
   void fetch() const override {
     constexpr int kBytes = 512, kLine = 64;  // most kernels are smaller
     for (int at = 0; at < kBytes; at += kLine) __builtin_prefetch(reinterpret_cast<const char*>(kernel_.get()) + at);
@@ -66,12 +70,15 @@ class CpuSegment final : public Segment {
     Isa isa;
     std::shared_ptr<LatePacking> packing;
     bool ran = false;
+    std::span<std::byte> lent;
   };
 
   [[gnu::cold]] Status run_unpacked(KernelContext& context) {
     LatePacking& packing = *unpacked_->packing;
-    if (!std::exchange(unpacked_->ran, true) && packing.memory)
+    if (!std::exchange(unpacked_->ran, true) && packing.memory) {
+      packing.memory->lend(unpacked_->lent);
       return unpacked_->recipe.run_once(unpacked_->isa, *packing.packs, *packing.memory, context, *kernel_);
+    }
     if (!packing.complete(unpacked_->recipe, unpacked_->isa, kernel_))
       return Unsupported("the weights can't be packed");
     unpacked_.reset();

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include "base/cat.h"
@@ -126,6 +128,32 @@ TEST(LatePacking, EveryRunGivesTheSameBits) {
       const Tensor expected = at_once.run();
       for (int i = 0; i < 3; ++i) EXPECT_TRUE(same_bits(runs.run(), expected)) << "run " << i;
     }
+}
+
+TEST(LatePacking, TheFirstRunBorrowsWhatNoValueHas) {
+  Runs runs(best_isa());
+  runs.env().control.begin({}, runs.env().size, runs.inputs());
+  Plan* const plan = runs.env().plan_for(0, runs.inputs(), GraphRole::kEntry, ContentUse::kRead).value();
+  const PlanParts& parts = plan->parts();
+  ASSERT_FALSE(parts.lent.empty());
+  for (const auto& [segment, memory] : parts.lent) {
+    ASSERT_FALSE(memory.empty());
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.data()) % 64, 0u);
+    EXPECT_GE(memory.data(), parts.arena->data());
+    EXPECT_LE(memory.data() + memory.size(), parts.arena->data() + parts.arena_bytes);
+    for (const Step& step : parts.steps) {
+      const auto* const work = std::get_if<SegmentStep>(&step.work);
+      if (!work || work->segment.get() != segment) continue;
+      for (const auto& ids : {step.in, step.out})
+        for (const ValueId id : ids) {
+          const Tensor& value = parts.values[static_cast<size_t>(id)].tensor;
+          const auto* const bytes = static_cast<const std::byte*>(value.raw());
+          EXPECT_TRUE(bytes + value.bytes() <= memory.data() || memory.data() + memory.size() <= bytes) << id;
+        }
+    }
+  }
+  runs.run();
+  EXPECT_TRUE(parts.lent.empty());
 }
 
 TEST(LatePacking, TheSecondRunKeepsWhatItPacks) {
