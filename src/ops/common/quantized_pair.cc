@@ -22,6 +22,7 @@ std::optional<QuantizedPair> QuantizedPair::make(const ValueType& x, const Value
   // The padding of an image is filled with the zero point, which must be a value of the type.
   if (p.x_zero < (p.x_signed ? -128 : 0) || p.x_zero > (p.x_signed ? 127 : 255)) return std::nullopt;
   p.w_zeros.resize(static_cast<size_t>(channels));
+  if (zeros == 0) return p;
   for (size_t c = 0; c < p.w_zeros.size(); ++c) {
     const auto at = static_cast<int64_t>(q.scales.size() == 1 ? 0 : c);
     p.w_zeros[c] = q.zero_point(at);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ops/common/requantizer.h"
+#include "tensor/numeric.h"
 
 namespace smelt {
 namespace {
@@ -188,6 +189,18 @@ int64_t largest_accumulator(const ValueType& w, int64_t channels, const std::vec
   return std::min(kMax, terms * term + most);
 }
 
+/// The bias of every channel.
+std::vector<int32_t> integers(const Tensor* bias, size_t channels) {
+  if (!bias) return std::vector<int32_t>(channels);
+  if (bias->elements() == 1) return std::vector<int32_t>(channels, static_cast<int32_t>(get_int(*bias, 0)));
+  std::vector<int32_t> out(channels);
+  if (bias->dtype() == DType::kI32)
+    std::copy_n(bias->data<int32_t>(), channels, out.begin());
+  else
+    for (size_t c = 0; c < channels; ++c) out[c] = static_cast<int32_t>(get_int(*bias, static_cast<int64_t>(c)));
+  return out;
+}
+
 }  // namespace
 
 std::optional<RequantizeParams> RequantizeParams::make(const NodeSpec& spec, int64_t channels, const RescaleRule& rule,
@@ -197,8 +210,8 @@ std::optional<RequantizeParams> RequantizeParams::make(const NodeSpec& spec, int
   const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
   if (spec.has(2) && !bias) return std::nullopt;
   if (!spec.inputs[0].quant || !spec.inputs[1].quant || !spec.outputs[0].quant) return std::nullopt;
-  const auto made = Requantizer::make(type_only(spec.inputs[0]), type_only(spec.inputs[1]), bias,
-                                      type_only(spec.outputs[0]), channels, rule);
+  const auto made = Requantizer::make_outline(type_only(spec.inputs[0]), type_only(spec.inputs[1]), bias,
+                                              type_only(spec.outputs[0]), channels, rule);
   if (!made.ok() || !made->integer_only()) return std::nullopt;
   RequantizeParams r;
   r.rounding = rule.rounding;
@@ -207,29 +220,29 @@ std::optional<RequantizeParams> RequantizeParams::make(const NodeSpec& spec, int
   r.low = static_cast<int32_t>(made->low());
   r.high = static_cast<int32_t>(made->high());
   if (std::abs(made->zero()) > (1 << 20)) return std::nullopt;
-  const size_t padded = static_cast<size_t>(channels) + 64;
+  const size_t count = static_cast<size_t>(channels), padded = count + 64;
   const bool is_fixed = rule.rounding != Rounding::kFloatHalfEven,
              is_double = rule.rounding == Rounding::kDoubleHalfAway;
   if (!is_fixed) r.factors.resize(padded);
   if (is_double) r.double_factors.resize(padded);
   if (is_fixed) r.multipliers.resize(padded);
   if (is_fixed) r.shifts.resize(padded);
-  r.bias.resize(static_cast<size_t>(channels));
-  const size_t factors = made->factors().size();
-  for (size_t c = 0, i = 0; c < static_cast<size_t>(channels); ++c, i = i + 1 == factors ? 0 : i + 1) {
-    const float factor = made->factors()[i];
-    const FixedFactor fixed = made->fixed()[i];
-    if (!std::isfinite(factor) || (rule.rounding == Rounding::kFixedDouble && fixed.shift < -31)) return std::nullopt;
-    if (is_double) r.double_factors[c] = made->double_factors()[i];
-    if (is_fixed) {
-      r.multipliers[c] = fixed.multiplier;
-      r.shifts[c] = -fixed.shift;
-    } else {
+  const RescaleFactors factors(*spec.inputs[0].quant, *spec.inputs[1].quant, spec.outputs[0].quant->scales[0], rule);
+  for (size_t c = 0, i = 0; c < count; ++c, i = i + 1 == factors.size() ? 0 : i + 1) {
+    const float factor = factors.factor(i);
+    if (!std::isfinite(factor)) return std::nullopt;
+    if (!is_fixed) {
       r.factors[c] = factor;
+      continue;
     }
-    const auto& b = made->bias();
-    r.bias[c] = b.empty() ? 0 : static_cast<int32_t>(b[b.size() == 1 ? 0 : c]);
+    const double double_factor = factors.double_factor(i);
+    const FixedFactor fixed = fixed_factor(double_factor);
+    if (rule.rounding == Rounding::kFixedDouble && fixed.shift < -31) return std::nullopt;
+    if (is_double) r.double_factors[c] = double_factor;
+    r.multipliers[c] = fixed.multiplier;
+    r.shifts[c] = -fixed.shift;
   }
+  r.bias = integers(bias, count);
   r.reach = largest_accumulator(spec.inputs[1], channels, r.bias);
   r.prepare(search);
   return r;

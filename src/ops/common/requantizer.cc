@@ -63,11 +63,11 @@ int64_t quantized_bound(float bound, float scale, int64_t zero, int64_t low, int
 }
 
 /// True if an integer bias is in units of x * w. TFLite and XNNPACK require it; ONNX graphs may use other scales.
-bool bias_in_accumulator_units(const Tensor& bias, const std::vector<double>& accumulator_scales) {
+bool bias_in_accumulator_units(const Tensor& bias, const RescaleFactors& factors) {
   if (!bias.quant()) return true;
   const Quantization& q = *bias.quant();
-  for (size_t i = 0; i < std::max(q.scales.size(), accumulator_scales.size()); ++i) {
-    const double want = accumulator_scales[i % accumulator_scales.size()], have = q.scales[i % q.scales.size()];
+  for (size_t i = 0; i < std::max(q.scales.size(), factors.size()); ++i) {
+    const double want = factors.accumulator_scale(i % factors.size()), have = q.scales[i % q.scales.size()];
     if (std::fabs(have - want) > 0.01 * std::fabs(want)) return false;
   }
   return std::ranges::all_of(q.zero_points, [](int32_t z) { return z == 0; });
@@ -75,8 +75,9 @@ bool bias_in_accumulator_units(const Tensor& bias, const std::vector<double>& ac
 
 }  // namespace
 
-Result<Requantizer> Requantizer::make(const Tensor& x, const Tensor& w, const Tensor* bias, const Tensor& out,
-                                      int64_t channels, const RescaleRule& rule) {
+[[gnu::cold]] Result<Requantizer> Requantizer::make_outline(const Tensor& x, const Tensor& w, const Tensor* bias,
+                                                            const Tensor& out, int64_t channels,
+                                                            const RescaleRule& rule) {
   Requantizer r;
   r.channels_ = channels;
   r.act_ = rule.act;
@@ -85,8 +86,6 @@ Result<Requantizer> Requantizer::make(const Tensor& x, const Tensor& w, const Te
   if (wq.scales.empty() || xq.scales.empty()) return InvalidInput("a quantized operand has no scale");
   if (wq.scales.size() > 1 && channels % static_cast<int64_t>(wq.scales.size()) != 0)
     return InvalidInput("there are ", wq.scales.size(), " scales for ", channels, " output channels");
-  r.accumulator_scales_.reserve(wq.scales.size());
-  for (float s : wq.scales) r.accumulator_scales_.push_back(static_cast<double>(xq.scales[0]) * s * rule.alpha);
   const bool wide_x = bit_width(x.dtype()) > 8;
   const bool fixed = rule.rounding != Rounding::kFloatHalfEven;
   r.wide_ = wide_x && !(fixed && bias && bias->dtype() == DType::kI32);
@@ -95,17 +94,10 @@ Result<Requantizer> Requantizer::make(const Tensor& x, const Tensor& w, const Te
   r.low_ = r.real_ ? 0 : int_min(out.dtype());
   r.high_ = r.real_ ? 0 : int_max(out.dtype());
   if (bias) {
-    const auto n = static_cast<size_t>(bias->elements());
-    if (n != 1 && static_cast<int64_t>(n) != channels)
-      return InvalidInput("bias has ", n, " elements, ", channels, " expected");
-    if (is_integer(bias->dtype()) && (fixed || bias_in_accumulator_units(*bias, r.accumulator_scales_))) {
-      r.bias_.resize(n);
-      to_ints(*bias, r.bias_.data());
-    } else {
-      std::vector<float> real(n);
-      SMELT_TRY(real_values(*bias, real.data()));
-      r.real_bias_.assign(real.begin(), real.end());
-    }
+    const int64_t n = bias->elements();
+    if (n != 1 && n != channels) return InvalidInput("bias has ", n, " elements, ", channels, " expected");
+    r.real_bias_given_ =
+        !is_integer(bias->dtype()) || !(fixed || bias_in_accumulator_units(*bias, RescaleFactors(xq, wq, 1, rule)));
   }
   if (r.real_ || r.unscaled_) return r;
   const Quantization& oq = *out.quant();
@@ -114,21 +106,33 @@ Result<Requantizer> Requantizer::make(const Tensor& x, const Tensor& w, const Te
   const float scale = oq.scales[0];
   r.out_scale_ = scale;
   r.zero_ = oq.zero_point();
-  r.through_real_ = !clamps(rule.act) || !r.real_bias_.empty();
+  r.through_real_ = !clamps(rule.act) || r.real_bias_given_;
   const Bounds b = activation_bounds(rule.act);
   const int64_t low = r.low_, high = r.high_;
   r.low_ = quantized_bound(b.lo, scale, r.zero_, low, high, rule.rounding);
   r.high_ = quantized_bound(b.hi, scale, r.zero_, low, high, rule.rounding);
-  const size_t factors = r.accumulator_scales_.size();
-  r.double_factors_.resize(factors);
-  r.fixed_.resize(factors);
-  r.factors_.resize(factors);
-  for (size_t i = 0; i < factors; ++i) {
-    const double product = rule.float_scale_product ? static_cast<double>(xq.scales[0] * wq.scales[i]) * rule.alpha
-                                                    : r.accumulator_scales_[i];
-    r.double_factors_[i] = product / static_cast<double>(scale);
-    r.fixed_[i] = fixed_factor(r.double_factors_[i]);
-    r.factors_[i] = static_cast<float>(rule.alpha) * xq.scales[0] * wq.scales[i] / scale;
+  return r;
+}
+
+[[gnu::cold]] Result<Requantizer> Requantizer::make(const Tensor& x, const Tensor& w, const Tensor* bias,
+                                                    const Tensor& out, int64_t channels, const RescaleRule& rule) {
+  SMELT_ASSIGN(Requantizer r, make_outline(x, w, bias, out, channels, rule));
+  const RescaleFactors of(*x.quant(), *w.quant(), static_cast<float>(r.out_scale_), rule);
+  const size_t count = of.size();
+  for (size_t i = 0; i < count; ++i) r.accumulator_scales_.push_back(of.accumulator_scale(i));
+  if (bias && !r.real_bias_given_) {
+    r.bias_.resize(static_cast<size_t>(bias->elements()));
+    to_ints(*bias, r.bias_.data());
+  } else if (bias) {
+    std::vector<float> real(static_cast<size_t>(bias->elements()));
+    SMELT_TRY(real_values(*bias, real.data()));
+    r.real_bias_.assign(real.begin(), real.end());
+  }
+  if (r.real_ || r.unscaled_) return r;
+  for (size_t i = 0; i < count; ++i) {
+    r.double_factors_.push_back(of.double_factor(i));
+    r.fixed_.push_back(fixed_factor(of.double_factor(i)));
+    r.factors_.push_back(of.factor(i));
   }
   return r;
 }

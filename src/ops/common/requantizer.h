@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "ops/common/fixed_point.h"
@@ -18,6 +19,29 @@ void subtract_own_zero_points(const Tensor& t, T* values);
 /// Subtracts zero points given as a tensor: one for all, or one for each index along `axis`.
 Status subtract_zero_points(const Tensor& zero_points, uint32_t* values, const Shape& shape, int axis);
 
+/// The factors of a rescaling, channel by channel. The scales of `x`, `w` and `out` must outlive it.
+class RescaleFactors {
+ public:
+  RescaleFactors(const Quantization& x, const Quantization& w, float out_scale, const RescaleRule& rule)
+      : x_(x.scales[0]), w_(w.scales), out_(out_scale), rule_(rule) {}
+  size_t size() const { return w_.size(); }  ///< they repeat along the channels
+  /// Real value of one unit of an accumulator.
+  double accumulator_scale(size_t i) const { return static_cast<double>(x_) * w_[i] * rule_.alpha; }
+  /// Accumulator units to output units.
+  float factor(size_t i) const { return static_cast<float>(rule_.alpha) * x_ * w_[i] / out_; }
+  double double_factor(size_t i) const {
+    const double product =
+        rule_.float_scale_product ? static_cast<double>(x_ * w_[i]) * rule_.alpha : accumulator_scale(i);
+    return product / static_cast<double>(out_);
+  }
+
+ private:
+  float x_;
+  std::span<const float> w_;
+  float out_;
+  RescaleRule rule_;
+};
+
 /// The reference requantization: turns the integer accumulators of a Conv or MatMul into any kind of output, with bias,
 /// rescaling, zero point and activation. Kernels of back-ends take its common case from RequantizeParams
 /// (ops/common/requantize_params.h).
@@ -27,6 +51,9 @@ class Requantizer {
   /// quantized, floating-point, or of unquantized integers, which take the accumulators unscaled.
   static Result<Requantizer> make(const Tensor& x, const Tensor& w, const Tensor* bias, const Tensor& out,
                                   int64_t channels, const RescaleRule& rule);
+  /// As make(), without what there is of every channel.
+  static Result<Requantizer> make_outline(const Tensor& x, const Tensor& w, const Tensor* bias, const Tensor& out,
+                                          int64_t channels, const RescaleRule& rule);
 
   /// True if accumulators must have 64 bits (16-bit activations); 32 bits otherwise, as in TFLite and XNNPACK.
   bool wide() const { return wide_; }
@@ -58,6 +85,7 @@ class Requantizer {
 
   int64_t channels_ = 0;
   bool wide_ = false, real_ = false, unscaled_ = false, through_real_ = false;
+  bool real_bias_given_ = false;
   Activation act_;
   Rounding rounding_ = Rounding::kFloatHalfEven;
   std::vector<int64_t> bias_;               ///< in units of the accumulators; empty: none

@@ -328,7 +328,7 @@ LeastNumbers least_numbers_for(Isa isa) { return SMELT_FOR_LEVEL(isa, least_numb
 
 std::optional<RequantizeParams> requantize_params(const KernelSpec& spec, int64_t channels, const RescaleRule& rule) {
   auto made = RequantizeParams::make(spec, channels, rule, least_numbers_for(spec.isa));
-  if (made && made->steps != RequantizeParams::Steps::kAll) made->double_factors = {};
+  if (made && made->steps != RequantizeParams::Steps::kAll) made->double_factors = std::vector<double>();
   return made;
 }
 

@@ -10,6 +10,9 @@
 #include <utility>
 
 #include "ops/common/fixed_point.h"
+#include "ops/matmul/matmul.h"
+#include "tests/support/kernel_runner.h"
+#include "tests/support/op_case.h"
 #include "tests/support/tested_levels.h"
 
 namespace smelt {
@@ -125,6 +128,24 @@ TEST(RequantizeParams, EveryLevelFindsTheLeastNumbers) {
       EXPECT_EQ(least, expected) << n << ' ' << to_string(isa);
     }
   }
+}
+
+TEST(RequantizeParams, WhatFixedPointStandsForTakesNoMemory) {
+  MatMulAttrs attrs;
+  attrs.transpose_b = true;
+  const test::OpCase c{.label = "8-bit product",
+                       .op = Op::kMatMul,
+                       .attrs = make_attrs<MatMulAttrs>(attrs),
+                       .inputs = {test::random_quantized(DType::kI8, {4, 32}, 0.02f, 3, 1),
+                                  test::random_quantized(DType::kI8, {8, 32}, 0.01f, 0, 2)},
+                       .constants = {1},
+                       .outputs = {ValueType::tensor(DType::kI8, {4, 8}, test::per_tensor(0.1f, 0))}};
+  test::KernelRunner runner(c);
+  PackCache packs(PackCache::Mode::kDry);
+  const auto made = requantize_params(runner.spec(best_isa(), 1, packs), 8, {.rounding = Rounding::kDoubleHalfAway});
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->steps, RequantizeParams::Steps::kSmall);
+  EXPECT_EQ(made->double_factors.capacity(), 0u);
 }
 
 TEST(RequantizeParams, FactorsAboveOne) {
