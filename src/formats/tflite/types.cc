@@ -80,6 +80,14 @@ Status check_scale(const SubgraphReader& subgraph, float scale, bool matters) {
   return breach(subgraph.reader().source(), Rule::kQuantizationScale, error);
 }
 
+/// True if all are positive and finite.
+bool all_positive(const std::vector<float>& scales) {
+  constexpr uint32_t kInfinity = 0x7f800000;
+  bool all = true;
+  for (const float s : scales) all &= std::bit_cast<uint32_t>(s) - 1 < kInfinity - 1;
+  return all;
+}
+
 Status check_zero_point(const SubgraphReader& subgraph, int64_t zero_point, DType dtype) {
   const auto lo = static_cast<int64_t>(int_min(dtype)), hi = static_cast<int64_t>(int_max(dtype));
   if (zero_point >= lo && zero_point <= hi) return Ok();
@@ -141,8 +149,8 @@ Result<QuantPtr> read_quantization(SubgraphReader& subgraph, const tfl::Tensor& 
   q->rounding = Rounding::kFixedDouble;
   q->scales.resize(count);
   std::memcpy(q->scales.data(), p->scale()->Data(), count * sizeof(float));
-  for (const float s : q->scales)
-    if (!(s > 0 && std::isfinite(s))) SMELT_TRY(check_scale(subgraph, s, matters));
+  if (!all_positive(q->scales))
+    for (const float s : q->scales) SMELT_TRY(check_scale(subgraph, s, matters));
   const flatbuffers::Vector<int64_t>* const zero_points = p->zero_point();
   uint64_t any = 0;
   for (uint32_t i = 0; i < zeros; ++i) any |= static_cast<uint64_t>(zero_points->Get(i));
