@@ -108,7 +108,7 @@ std::vector<ValueId> fold_constants(Graph& graph, const Evaluate& evaluate) {
     for (ValueId id : n.inputs) {
       if (id == kNoValue || --uses[static_cast<size_t>(id)] > 0) continue;
       auto& constant = graph.value(id).constant;
-      if (constant->bytes() <= kKeptBytes) continue;
+      if (!constant || constant->bytes() <= kKeptBytes) continue;
       if (made[static_cast<size_t>(id)])
         constant = nullptr;
       else

@@ -61,8 +61,11 @@ TEST(FoldConstants, SmallOnesAndOutputsStay) {
   EXPECT_TRUE(read.is_constant(read.square));
 }
 
-// Exporters write equal weights once, quantizers quantize each use: of one use, the weights are quantized already.
-TEST(FoldConstants, WeightsQuantizedAgainAreIntegers) {
+/// Exporters write equal weights once, quantizers quantize each use: of one use, the weights are quantized already.
+/// That use may be the only one that is left.
+class WeightsQuantizedAgain : public testing::TestWithParam<bool> {};
+
+TEST_P(WeightsQuantizedAgain, AreIntegers) {
   auto module = test::module_of_one_graph();
   Builder b(*module, 0);
   const auto quantize = [&](Op op, DType type, ValueId x, float scale) {
@@ -79,15 +82,17 @@ TEST(FoldConstants, WeightsQuantizedAgainAreIntegers) {
   const auto add = [&](ValueId p, ValueId q) {
     return b.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {p, q}).value();
   };
-  b.graph().outputs = {add(add(x, real), real_again)};
+  b.graph().outputs = {add(GetParam() ? add(x, real) : x, real_again)};
   const Tensor in = test::random_tensor(DType::kF32, {2, 3}, -1, 1, 1);
   const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), in));
   EXPECT_EQ(fold_constants(module->graphs[0], convert::NodeRunner(*module).evaluate()), std::vector<ValueId>{again});
   EXPECT_TRUE(verify(*module).ok());
-  EXPECT_EQ(module->graphs[0].nodes.size(), 4u);
+  EXPECT_EQ(module->graphs[0].nodes.size(), GetParam() ? 4u : 3u);
   EXPECT_FALSE(module->graphs[0].value(real).constant || module->graphs[0].value(real_again).constant);
   test::expect_near(test::run_on_reference(module, in), before, 0, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(FoldConstants, WeightsQuantizedAgain, testing::Bool());
 
 }  // namespace
 }  // namespace smelt
