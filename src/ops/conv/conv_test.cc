@@ -1,5 +1,7 @@
 #include "ops/conv/conv.h"
 
+#include <limits>
+
 #include "support/op_runner.h"
 
 namespace smelt::test {
@@ -190,6 +192,8 @@ TEST(Conv, RefusesOperandsThatDoNotFit) {
   a.pads = {};
   a.groups = 3;
   EXPECT_NE(message({1, 3, 4}, {2, 1, 1}, a).find("groups"), std::string::npos);
+  a.groups = std::numeric_limits<int64_t>::max();
+  EXPECT_NE(message({1, 4, 4}, {2, 2, 1}, a).find("groups"), std::string::npos);
 }
 
 Tensor per_channel(DType dtype, const Shape& shape, const std::vector<double>& v, std::vector<float> scales, int axis) {

@@ -69,7 +69,7 @@ Result<ConvGeometry> conv_geometry(const ConvAttrs& a, const Shape& x, const Sha
   const FilterDims f = filter_dims(a.filter, x.rank());
   const int64_t out = filter[f.output], in = filter[f.input];
   if (a.filter == FilterLayout::kISO && in == 1 && g.in_channels > 0) g.groups = g.in_channels;
-  if (in > 0 && g.in_channels >= 0 && (in > g.in_channels || in * g.groups != g.in_channels))
+  if (in > 0 && g.in_channels >= 0 && (g.in_channels % in != 0 || g.groups != g.in_channels / in))
     return InvalidModel("the filter takes ", in, " input channels in each of ", g.groups, " groups, the input has ",
                         g.in_channels);
   if (in == 0) return InvalidModel("the filter has no input channels");
