@@ -53,6 +53,7 @@ std::optional<Affine> constant_batch_norm(const Pattern& in, const Node& n, int6
   for (int64_t c = 0; c < channels; ++c) {
     const auto i = static_cast<size_t>(c);
     const double s = parts[0][i] / std::sqrt(static_cast<double>(parts[3][i]) + a.epsilon);
+    if (!std::isfinite(static_cast<float>(s))) return std::nullopt;
     affine.scale.push_back(static_cast<float>(s));
     affine.offset.push_back(static_cast<float>(parts[1][i] - parts[2][i] * s));
   }
@@ -277,6 +278,8 @@ class ChannelFolder {
           for (float& v : values) v = 1 / v;
         if (a.fn == Binary::kSub)
           for (float& v : values) v = -v;
+        if (factor && !std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); }))
+          return std::nullopt;
         std::vector<float> other(values.size(), factor ? 0.0f : 1.0f);
         return factor ? Affine{std::move(values), std::move(other)} : Affine{std::move(other), std::move(values)};
       };

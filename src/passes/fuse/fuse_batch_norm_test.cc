@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "ops/conv/conv.h"
 #include "ops/normalization/normalization.h"
 #include "ops/shape/shape.h"
+#include "passes/passes.h"
 #include "tests/support/exporter_forms.h"
 
 namespace smelt {
@@ -111,6 +113,23 @@ TEST(FuseBatchNorm, LargeWeightsAreMadeWhenTheyAreRead) {
   float part[50];
   w.copy_elements(70, 50, part);
   for (int i = 0; i < 50; ++i) EXPECT_EQ(part[i], all.data<float>()[70 + i]);
+}
+
+TEST(FuseBatchNorm, FactorsThatAreNotFiniteStay) {
+  for (const double factor : {HUGE_VAL, std::nan("")}) {
+    auto module = module_of_one_graph();
+    Forms f{Builder(*module, 0)};
+    const auto factors = [&](const Shape& shape) {
+      return f.b.constant("", tensor(DType::kF32, shape, {1, 2, factor, 3, 4, 5}));
+    };
+    const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, kImage));
+    const ValueId variance = f.b.constant("", random_tensor(DType::kF32, {6}, 0.5, 2, 9));
+    f.b.graph().outputs = {f.mul(conv(f, x, {3, 1}, 3), factors({6, 1, 1})),
+                           f.op(Op::kBatchNorm, make_attrs<BatchNormAttrs>(),
+                                {conv(f, x, {}, 4), factors({6}), f.weights({6}), f.weights({6}), variance})};
+    fuse_batch_norm(f.b.graph());
+    EXPECT_EQ(f.b.graph().nodes.size(), 4u);
+  }
 }
 
 TEST(FuseBatchNorm, BehindTransposes) {

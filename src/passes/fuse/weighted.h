@@ -14,7 +14,8 @@ struct Affine {
   std::vector<float> scale, offset;
 };
 
-/// What a BatchNorm with constant statistics of so many channels does; nullopt for another node.
+/// What a BatchNorm with constant statistics of so many channels does; nullopt for another node, and where a factor is
+/// infinite or NaN: the products of an infinite weight would add up to NaN.
 std::optional<Affine> constant_batch_norm(const Pattern& in, const Node& n, int64_t channels);
 
 /// True if a float32 constant has one number for each of `channels` channels of x, repeated along all other dimensions.
