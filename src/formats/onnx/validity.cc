@@ -89,10 +89,11 @@ class ModelCheck {
   const ModelProto& model_;
 };
 
-/// Inputs of one element type: quantized values and their zero point.
+/// Inputs of one element type: quantized values and their zero point. Where `step` is not 0, the inputs of both that
+/// many places on are a pair too, and so on.
 struct Pair {
   std::string_view domain, op;
-  int data, zero_point;
+  int data, zero_point, step = 0;
 };
 constexpr Pair kPairs[] = {
     {"", "DequantizeLinear", 0, 2},
@@ -115,6 +116,8 @@ constexpr Pair kPairs[] = {
     {"com.microsoft", "QLinearAdd", 0, 7},
     {"com.microsoft", "QLinearAveragePool", 0, 2},
     {"com.microsoft", "QLinearAveragePool", 0, 4},
+    {"com.microsoft", "QLinearConcat", 2, 1},
+    {"com.microsoft", "QLinearConcat", 2, 4, 3},
     {"com.microsoft", "QLinearConv", 0, 2},
     {"com.microsoft", "QLinearConv", 3, 5},
     {"com.microsoft", "QLinearGlobalAveragePool", 0, 2},
@@ -124,10 +127,15 @@ constexpr Pair kPairs[] = {
     {"com.microsoft", "QLinearMul", 0, 2},
     {"com.microsoft", "QLinearMul", 3, 5},
     {"com.microsoft", "QLinearMul", 0, 7},
+    {"com.microsoft", "QLinearReduceMean", 0, 2},
+    {"com.microsoft", "QLinearReduceMean", 0, 4},
     {"com.microsoft", "QLinearSigmoid", 0, 2},
     {"com.microsoft", "QLinearSigmoid", 0, 4},
     {"com.microsoft", "QLinearSoftmax", 0, 2},
     {"com.microsoft", "QLinearSoftmax", 0, 4},
+    {"com.microsoft", "QLinearWhere", 1, 3},
+    {"com.microsoft", "QLinearWhere", 4, 6},
+    {"com.microsoft", "QLinearWhere", 1, 8},
 };
 
 }  // namespace
@@ -138,11 +146,14 @@ Status check_zero_points(const Source& source, NodeContext& node) {
   const std::string_view domain = canonical(node.proto().domain);
   for (const Pair& p : kPairs) {
     if (p.op != node.op() || p.domain != domain) continue;
-    const DType data = node.dtype(node.opt(p.data)), zero_point = node.dtype(node.opt(p.zero_point));
-    if (data == DType::kInvalid || zero_point == DType::kInvalid || data == zero_point) continue;
-    SMELT_TRY(breach(source, Rule::kZeroPointType,
-                     InvalidModel("input ", p.zero_point, ", a zero point, is ", to_string(zero_point), ", input ",
-                                  p.data, " is ", to_string(data))));
+    for (int x = p.data, z = p.zero_point; z < node.inputs(); x += p.step, z += p.step) {
+      const DType data = node.dtype(node.opt(x)), zero_point = node.dtype(node.opt(z));
+      if (data != DType::kInvalid && zero_point != DType::kInvalid && data != zero_point)
+        SMELT_TRY(breach(source, Rule::kZeroPointType,
+                         InvalidModel("input ", z, ", a zero point, is ", to_string(zero_point), ", input ", x, " is ",
+                                      to_string(data))));
+      if (p.step == 0) break;
+    }
   }
   return Ok();
 }

@@ -255,6 +255,7 @@ TEST_F(OnnxValidity, ZeroPointsHaveTheTypeOfTheirData) {
       make_node("QLinearMatMul", {"x", "s", "p", "w", "s", "u", "s", "u"}, {"z"}),
       make_node("QLinearMatMul", {"x", "s", "u", "w", "s", "p", "s", "u"}, {"z"}),
       make_node("QLinearAdd", {"x", "s", "p", "w", "s", "u", "s", "u"}, {"z"}, "com.microsoft"),
+      make_node("QLinearConcat", {"s", "u", "x", "s", "u", "w", "s", "p"}, {"z"}, "com.microsoft"),
   };
   for (const ProtoWriter& n : nodes) {
     accepted(model(n, 2));
