@@ -124,8 +124,8 @@ Blame blame(const Graph& first, const Graph& second, const Pairs& pairs, ValueId
   int changed = -1;
   for (auto k = out.second.rbegin(); k != out.second.rend(); ++k) {
     const Node& b = second.nodes[static_cast<size_t>(*k)];
-    const auto it = std::find_if(lacking.begin(), lacking.end(),
-                                 [&](int i) { return first.nodes[static_cast<size_t>(i)].op == b.op; });
+    const auto it =
+        std::ranges::find_if(lacking, [&](int i) { return first.nodes[static_cast<size_t>(i)].op == b.op; });
     if (it == lacking.end()) {
       extra.push_back(*k);
       continue;

@@ -258,8 +258,8 @@ class Matcher {
       int several = 0;
       for (const int k : users_[static_cast<size_t>(pairs_.at(*operand).first)]) {
         const Node& a = first_.nodes[static_cast<size_t>(k)];
-        const bool free = std::any_of(a.outputs.begin(), a.outputs.end(),
-                                      [&](ValueId id) { return id != kNoValue && taken_.count(id) == 0; });
+        const bool free =
+            std::ranges::any_of(a.outputs, [&](ValueId id) { return id != kNoValue && taken_.count(id) == 0; });
         if (!free || !alike(a, b) || !same_operands(a, b)) continue;
         found = found ? found : &a;
         ++several;

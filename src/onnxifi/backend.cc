@@ -162,8 +162,7 @@ onnxStatus check_backend_properties(const uint64_t* list) {
       {ONNXIFI_BACKEND_PROPERTY_OPTIMIZATION, ONNXIFI_OPTIMIZATION_HIGH_THROUGHPUT, ONNXIFI_OPTIMIZATION_AOT},
       {ONNXIFI_BACKEND_PROPERTY_LOG_LEVEL, ONNXIFI_LOG_LEVEL_DEBUG, ONNXIFI_LOG_LEVEL_ERROR}};
   for (; list && *list != ONNXIFI_BACKEND_PROPERTY_NONE; list += 2) {
-    const auto* known =
-        std::find_if(std::begin(kKnown), std::end(kKnown), [&](const Known& k) { return k.key == *list; });
+    const auto* known = std::ranges::find_if(kKnown, [&](const Known& k) { return k.key == *list; });
     // The value of an unknown key is not read: nobody knows whether there is one.
     if (known == std::end(kKnown)) return ONNXIFI_STATUS_UNSUPPORTED_PROPERTY;
     if (list[1] < known->lowest || list[1] > known->highest) return ONNXIFI_STATUS_INVALID_PROPERTY;

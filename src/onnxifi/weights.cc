@@ -60,8 +60,8 @@ onnxStatus add_weights(onnx::ModelProto& model, const onnxTensorDescriptorV1* we
     if (!names.count(d.name)) return ONNXIFI_STATUS_INVALID_NAME;
     Port port;
     port.ranked = false;
-    const auto declared = std::find_if(graph.inputs.begin(), graph.inputs.end(),
-                                       [&](const onnx::ValueInfo& v) { return v.name == d.name; });
+    const auto declared =
+        std::ranges::find_if(graph.inputs, [&](const onnx::ValueInfo& v) { return v.name == d.name; });
     if (declared != graph.inputs.end()) {
       if (const onnxStatus s = declared_port(*declared, port); s != ONNXIFI_STATUS_SUCCESS) return s;
     }

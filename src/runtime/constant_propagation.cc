@@ -133,8 +133,7 @@ void ConstantPropagation::compare(ValueId id) {
 
 bool ConstantPropagation::same_as_before(const Node& node) const {
   return before_ && !ShapeGuard::may_concern(node) &&
-         std::all_of(node.inputs.begin(), node.inputs.end(),
-                     [&](ValueId id) { return id == kNoValue || same_[static_cast<size_t>(id)]; });
+         std::ranges::all_of(node.inputs, [&](ValueId id) { return id == kNoValue || same_[static_cast<size_t>(id)]; });
 }
 
 Status ConstantPropagation::infer(const Node& node, std::vector<ValueType>& types) {
@@ -187,8 +186,7 @@ Status ConstantPropagation::infer_by_content(const Node& node, std::vector<Value
 }
 
 bool ConstantPropagation::all_constant(const Node& node) const {
-  return std::all_of(node.inputs.begin(), node.inputs.end(),
-                     [&](ValueId id) { return id == kNoValue || (*this)[id].content; });
+  return std::ranges::all_of(node.inputs, [&](ValueId id) { return id == kNoValue || (*this)[id].content; });
 }
 
 bool ConstantPropagation::fold_as_before(const Node& node) {

@@ -219,8 +219,8 @@ class RunInfer final : public NodeInfer {
 
  private:
   bool is_fixed(int i) const {
-    return graph_.values[value_of(i)].constant && std::find(graph_.inputs.begin(), graph_.inputs.end(),
-                                                            static_cast<ValueId>(value_of(i))) == graph_.inputs.end();
+    return graph_.values[value_of(i)].constant &&
+           std::ranges::find(graph_.inputs, static_cast<ValueId>(value_of(i))) == graph_.inputs.end();
   }
   const std::vector<Datum>& in_;
   const std::vector<ValueType>& inputs_;

@@ -211,8 +211,8 @@ Plan::Plan(PlanParts parts) : parts_(std::move(parts)) { std::ranges::sort(parts
 
 bool Plan::fits(std::span<const Datum> inputs, ContentUse contents) const {
   return std::equal(inputs.begin(), inputs.end(), parts_.inputs.begin(), parts_.inputs.end(), has_type) &&
-         (contents == ContentUse::kTypesOnly || std::all_of(parts_.guards.begin(), parts_.guards.end(),
-                                                            [&](const ShapeGuard& g) { return g.holds(inputs); }));
+         (contents == ContentUse::kTypesOnly ||
+          std::ranges::all_of(parts_.guards, [&](const ShapeGuard& g) { return g.holds(inputs); }));
 }
 
 Status Plan::run_segment(PlannedEnvironment& env, const Step& step, const SegmentStep& work, int depth) {
@@ -361,7 +361,7 @@ void Plan::note_time(Step& step, double micros) {
   }
   auto at = parts_.steps.begin() + (&step - parts_.steps.data());
   for (const double m : nodes) {
-    at = std::find_if(at, parts_.steps.end(), [](const Step& s) { return s.on_device(); });
+    at = std::ranges::find_if(at, parts_.steps.end(), [](const Step& s) { return s.on_device(); });
     if (at == parts_.steps.end()) return;
     at->micros += m;
     ++(at++)->calls;
@@ -391,7 +391,7 @@ Status Plan::show(ValueTap& tap, const Step& step) {
 
 bool Plan::passed_on(ValueId id) const {
   return values()[static_cast<size_t>(id)].tensor.owner() &&
-         std::find(graph().inputs.begin(), graph().inputs.end(), id) != graph().inputs.end();
+         std::ranges::find(graph().inputs, id) != graph().inputs.end();
 }
 
 const ArenaSlot* PlanParts::slot_of(ValueId id) const {

@@ -304,7 +304,7 @@ Status ModelLowering::lower_outputs(Scope& scope, const GraphProto& graph) {
       return InvalidModel("output ", i, " '", info.name, "' is declared ", to_string(type->dtype), " but is ",
                           to_string(v.type.dtype));
     }
-    const bool listed = std::find(b.graph().outputs.begin(), b.graph().outputs.end(), *id) != b.graph().outputs.end();
+    const bool listed = std::ranges::find(b.graph().outputs, *id) != b.graph().outputs.end();
     if (v.name != info.name || listed) {
       // Another value's name: an output is a value of its own.
       const bool tensor = v.type.kind == ValueType::Kind::kTensor;

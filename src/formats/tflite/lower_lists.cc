@@ -54,7 +54,7 @@ Status lower_list_set_item(OperatorContext& c) {
   ValueId list = c.in(0);
   const Shape& shape = c.in_type(0).shape;
   const auto dims = shape.dims();
-  if (std::any_of(dims.begin() + 1, dims.end(), [](int64_t d) { return d < 0; })) {
+  if (std::ranges::any_of(dims.begin() + 1, dims.end(), [](int64_t d) { return d < 0; })) {
     // Extents that are 0 so far become the element's.
     const ValueId missing = c.binary(Binary::kSub, c.dims_of(c.in(2)), c.dims_of(list, 1));
     const ValueId before = c.i64(std::vector<int64_t>(static_cast<size_t>(shape.rank()) + 1, 0));

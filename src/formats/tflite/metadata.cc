@@ -25,7 +25,7 @@ std::vector<std::string> lines_of(std::span<const uint8_t> bytes, size_t& lines_
   if (count > lines_left) return lines;
   lines_left -= count;
   for (size_t at = 0; at < bytes.size();) {
-    const auto end = std::find(bytes.begin() + static_cast<ptrdiff_t>(at), bytes.end(), '\n');
+    const auto end = std::ranges::find(bytes.begin() + static_cast<ptrdiff_t>(at), bytes.end(), '\n');
     const auto stop = static_cast<size_t>(end - bytes.begin());
     std::string line(reinterpret_cast<const char*>(bytes.data()) + at, stop - at);
     if (!line.empty() && line.back() == '\r') line.pop_back();

@@ -95,7 +95,7 @@ std::optional<int32_t> exact_multiplier(double factor, FixedFactor fixed, int64_
       return (v * multiplier + (int64_t{1} << (total - 1))) >> total == rescale_single(v, factor);
     };
     return at_risk && multiplier <= INT32_MAX &&
-           std::all_of(at_risk->begin(), at_risk->end(), [&](int64_t v) { return same(v) && same(-v); });
+           std::ranges::all_of(at_risk->begin(), at_risk->end(), [&](int64_t v) { return same(v) && same(-v); });
   };
   // The nearest multiplier mostly does, and few accumulators are at risk with it.
   if (agrees(fixed.multiplier, accumulators_at_risk(nearest_ties(factor, fixed, most), most))) return fixed.multiplier;

@@ -82,8 +82,7 @@ bool Decomposition::gives(const std::vector<ValueId>& results) const {
     if (id == kNoValue || std::count(results.begin(), results.end(), id) > 1) return false;
     const ValueType &made = builder_.type(id), &want = spec_.outputs[i];
     if (made.dtype != want.dtype || made.shape != want.shape || made.quant != want.quant) return false;
-    if (std::none_of(graph().nodes.begin(), graph().nodes.end(), [&](const Node& n) { return n.outputs[0] == id; }))
-      return false;
+    if (std::ranges::none_of(graph().nodes, [&](const Node& n) { return n.outputs[0] == id; })) return false;
   }
   return true;
 }

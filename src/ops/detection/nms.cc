@@ -91,8 +91,8 @@ class SelectedBoxes {
   }
   /// Boxes that do not touch overlap by 0.
   static bool any(const std::vector<Box>& boxes, const Box& b, double threshold) {
-    return std::any_of(boxes.begin(), boxes.end(),
-                       [&](const Box& other) { return touch(b, other) && overlap(b, other) > threshold; });
+    return std::ranges::any_of(boxes,
+                               [&](const Box& other) { return touch(b, other) && overlap(b, other) > threshold; });
   }
 
   const std::vector<Box>& all_;

@@ -53,8 +53,8 @@ struct NmsSelection {
 
   /// True if a box overlaps one of the selected boxes [begin, end) by iou_threshold or more.
   bool covered(const Box& box, int64_t begin, int64_t end) const {
-    return std::any_of(selected + begin, selected + end,
-                       [&](int64_t j) { return overlap(box, boxes[j]) >= iou_threshold; });
+    return std::ranges::any_of(selected + begin, selected + end,
+                               [&](int64_t j) { return overlap(box, boxes[j]) >= iou_threshold; });
   }
 };
 

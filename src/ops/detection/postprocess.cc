@@ -124,7 +124,7 @@ Result<int64_t> suppress(KernelContext& ctx, const DetectionAttrs& a, const Scen
     const int64_t candidate = s.heap->box;
     std::pop_heap(s.heap, end--, behind);
     const Box& box = s.boxes[candidate];
-    const bool covered = std::any_of(s.chosen, s.chosen + count, [&](const Box& other) {
+    const bool covered = std::ranges::any_of(s.chosen, s.chosen + count, [&](const Box& other) {
       return touch(other, box) && overlap(other, box) > static_cast<float>(a.iou_threshold);
     });
     if (covered) continue;

@@ -134,8 +134,8 @@ std::vector<ValueId> fold_constants(Graph& graph, const Evaluate& evaluate) {
     } else if (one && n.op == Op::kDequantizeLinear) {
       dequantizers[static_cast<size_t>(n.outputs[0])] = &n;
     } else if (!n.outputs.empty() && !(op_info(n.op).flags & (kEffect | kControl))) {
-      needed[k] = std::any_of(n.outputs.begin(), n.outputs.end(),
-                              [&](ValueId id) { return id != kNoValue && !graph.value(id).constant; });
+      needed[k] =
+          std::ranges::any_of(n.outputs, [&](ValueId id) { return id != kNoValue && !graph.value(id).constant; });
     }
   }
   std::erase_if(graph.nodes, [&](const Node& n) { return !needed[static_cast<size_t>(&n - graph.nodes.data())]; });

@@ -211,7 +211,7 @@ bool is_zero_bias(const Pattern& in, const Node& n) {
   const Tensor* t = in.constant(n.inputs[2]);
   if (!t || t->dtype() != DType::kF32 || t->quant() || n.inputs.size() > 3) return false;
   const auto* v = t->data<float>();
-  return std::all_of(v, v + t->elements(), [](float e) { return e == 0; });
+  return std::ranges::all_of(v, v + t->elements(), [](float e) { return e == 0; });
 }
 
 /// True for a product without activation, of float32 numbers, that the integer operator can be.

@@ -241,7 +241,7 @@ class ChannelFolder {
     const float *scale = affine.scale.data() + t.first, *offset = affine.offset.data() + t.first;
     std::vector<float> bias = b ? to_real_vector(*b) : std::vector<float>(static_cast<size_t>(t.channels()));
     for (size_t c = 0; c < bias.size(); ++c) bias[c] = bias[c] * scale[c] + offset[c];
-    if (std::any_of(scale, scale + t.channels(), [](float s) { return s != 1; })) {
+    if (std::ranges::any_of(scale, scale + t.channels(), [](float s) { return s != 1; })) {
       n.inputs[1] = add_constant(in_, scaled_weights(*w, t.order, {scale, bias.size()}));
     }
     n.inputs.resize(std::max<size_t>(n.inputs.size(), 3), kNoValue);
@@ -278,8 +278,7 @@ class ChannelFolder {
           for (float& v : values) v = 1 / v;
         if (a.fn == Binary::kSub)
           for (float& v : values) v = -v;
-        if (factor && !std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); }))
-          return std::nullopt;
+        if (factor && !std::ranges::all_of(values, [](float v) { return std::isfinite(v); })) return std::nullopt;
         std::vector<float> other(values.size(), factor ? 0.0f : 1.0f);
         return factor ? Affine{std::move(values), std::move(other)} : Affine{std::move(other), std::move(values)};
       };

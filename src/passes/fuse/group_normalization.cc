@@ -19,7 +19,7 @@ bool is_uniform(const Pattern& in, const Node& n, size_t i, double wanted) {
   const Tensor* c = in.constant(n.inputs[i]);
   if (!c || c->dtype() != DType::kF32 || c->quant()) return false;
   const auto* v = c->data<float>();
-  return std::all_of(v, v + c->elements(), [&](float e) { return static_cast<double>(e) == wanted; });
+  return std::ranges::all_of(v, v + c->elements(), [&](float e) { return static_cast<double>(e) == wanted; });
 }
 
 /// True if `n`, which reshapes what has as many elements and batches as x, gives the shape of x.

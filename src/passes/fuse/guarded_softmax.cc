@@ -17,7 +17,7 @@ namespace {
 bool is_zeros(const Tensor* t) {
   if (!t || t->dtype() != DType::kF32 || t->quant()) return false;
   const float* const x = t->data<float>();
-  return std::all_of(x, x + t->elements(), [](float v) { return v == 0; });
+  return std::ranges::all_of(x, x + t->elements(), [](float v) { return v == 0; });
 }
 
 /// The node that negates truth values; nullptr: another one makes the value.

@@ -65,8 +65,8 @@ class ChannelsLast {
       if (id != kNoValue) constant_[static_cast<size_t>(id)] = 0;
     for (const Node& n : g_.nodes) {
       if (op_info(n.op).flags & (kEffect | kControl | kContainer | kDynamic) || n.inputs.empty()) continue;
-      const bool all = std::all_of(n.inputs.begin(), n.inputs.end(),
-                                   [&](ValueId id) { return id == kNoValue || constant_[static_cast<size_t>(id)]; });
+      const bool all = std::ranges::all_of(
+          n.inputs, [&](ValueId id) { return id == kNoValue || constant_[static_cast<size_t>(id)]; });
       for (ValueId id : n.outputs)
         if (id != kNoValue) constant_[static_cast<size_t>(id)] = all;
     }

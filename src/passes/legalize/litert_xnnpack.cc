@@ -114,8 +114,7 @@ class DelegateArithmetic {
     if (is_byte(n.inputs[0]) && is_byte(n.outputs[0])) {
       // A product of two activations is LiteRT's own unless b has no zero point.
       const ValueType& b = type(n.inputs[1]);
-      const bool has_zero = b.quant && std::any_of(b.quant->zero_points.begin(), b.quant->zero_points.end(),
-                                                   [](int32_t z) { return z != 0; });
+      const bool has_zero = b.quant && std::ranges::any_of(b.quant->zero_points, [](int32_t z) { return z != 0; });
       if (b.dtype != DType::kI8 || !has_zero) set_rounding<MatMulAttrs>(n, Rounding::kFloatHalfEven);
       return;
     }

@@ -261,7 +261,7 @@ class DepthwiseI8 final : public Kernel {
   if (!g->depthwise() || g->c_out != 1 || g->taps() > kMaxTaps || g->taps() == 0) return nullptr;
   // The widest vectors that the channels fill.
   const auto levels = machine_isas();
-  const auto level = std::find_if(levels.rbegin(), levels.rend(), [&](Isa isa) {
+  const auto level = std::ranges::find_if(levels.rbegin(), levels.rend(), [&](Isa isa) {
     return spec.isa.contains(isa) && SMELT_FOR_LEVEL(isa, short_lanes)() <= g->groups;
   });
   if (level == levels.rend()) return spec.refuse("fewer channels than a vector has lanes");

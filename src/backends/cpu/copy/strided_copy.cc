@@ -26,7 +26,7 @@ class StridedCopyKernel final : public Kernel {
       StridedCopy repeat;
       repeat.dim(filled, 0, 1);
       const auto* bytes = fill_.data<std::byte>();
-      if (!std::all_of(bytes, bytes + unit, [](std::byte b) { return b == std::byte{0}; }))
+      if (!std::ranges::all_of(bytes, bytes + unit, [](std::byte b) { return b == std::byte{0}; }))
         repeat_.emplace(std::move(repeat), unit, isa);
     }
     for (StridedCopy& c : all.copies) {

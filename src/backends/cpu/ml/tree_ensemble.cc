@@ -233,8 +233,8 @@ class TreeEnsembleF32 final : public Kernel {
   void rows_of_trees(const float* x, int64_t row, double* score, char* has) const {
     const float* from[kWalks];
     for (int64_t i = 0; i < kWalks; ++i) from[i] = x + (row + i) * rows_.features;
-    const bool uniform = !trees_.uniform().empty() && std::none_of(from[0], from[0] + kWalks * rows_.features,
-                                                                   [](float v) { return std::isnan(v); });
+    const bool uniform = !trees_.uniform().empty() && std::ranges::none_of(from[0], from[0] + kWalks * rows_.features,
+                                                                           [](float v) { return std::isnan(v); });
     const bool below = uniform && trees_.uniform_test() == TreeNode::Test::kBelow;
     for (size_t t = 0; t < trees_.roots().size(); ++t) {
       int32_t at[kWalks];

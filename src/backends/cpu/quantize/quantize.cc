@@ -76,7 +76,7 @@ struct RangedQuantParams {
   }
   /// For n values with these smallest and largest ones.
   DynamicRange choose(const float* x, int64_t n, const float* ends, int64_t count) const {
-    const bool any_nan = std::any_of(ends, ends + count, [](float v) { return std::isnan(v); });
+    const bool any_nan = std::ranges::any_of(ends, ends + count, [](float v) { return std::isnan(v); });
     const float* const from = any_nan ? x : ends;
     if (!any_nan) n = count;
     if (rule == Rule::kSymmetric) return symmetric_range(from, n, params.high, eps);

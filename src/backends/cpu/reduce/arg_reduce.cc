@@ -143,8 +143,8 @@ class ArgReduce final : public Kernel {
   int64_t largest_at(const float* x) const {
     const int64_t n = v_.extent;
     const float largest = ops_.reduce_max(x, n);
-    if (std::isnan(largest)) return std::find_if(x, x + n, [](float v) { return std::isnan(v); }) - x;
-    if (!lines_.last) return std::find(x, x + n, largest) - x;
+    if (std::isnan(largest)) return std::ranges::find_if(x, x + n, [](float v) { return std::isnan(v); }) - x;
+    if (!lines_.last) return std::ranges::find(x, x + n, largest) - x;
     int64_t i = n - 1;
     while (x[i] != largest) --i;
     return i;

@@ -34,8 +34,7 @@ class DecomposedKernel final : public Kernel {
   };
   std::vector<Constant> constants;
   bool binds_slices(size_t i) const override {
-    return std::any_of(constants.begin(), constants.end(),
-                       [&](const Constant& c) { return c.derived && c.derived->operand == i; });
+    return std::ranges::any_of(constants, [&](const Constant& c) { return c.derived && c.derived->operand == i; });
   }
   size_t scratch = 0;  ///< bytes of values; that of kernels follows
 

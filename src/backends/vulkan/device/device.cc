@@ -129,8 +129,7 @@ class Extensions {
     if (vkEnumerateDeviceExtensionProperties(physical, nullptr, &n, all_.data()) != VK_SUCCESS) all_.clear();
   }
   bool has(std::string_view name) const {
-    return std::any_of(all_.begin(), all_.end(),
-                       [&](const VkExtensionProperties& e) { return name == e.extensionName; });
+    return std::ranges::any_of(all_, [&](const VkExtensionProperties& e) { return name == e.extensionName; });
   }
 
  private:

@@ -85,8 +85,8 @@ std::unique_ptr<ShaderKernel> texture_kernel(ImageOperands images, const shaders
                                              typename Interface::Constants constants, Arg (&&args)[N], uint64_t items,
                                              const typename Interface::Push& push, bool groups = false) {
   if constexpr (requires { constants.half_image; })
-    constants.half_image = std::any_of(images.outputs.begin(), images.outputs.end(),
-                                       [](const auto& y) { return y && y->dtype == DType::kF16; });
+    constants.half_image =
+        std::ranges::any_of(images.outputs, [](const auto& y) { return y && y->dtype == DType::kF16; });
   if constexpr (requires { constants.packed; }) constants.packed = static_cast<uint32_t>(images.form.packing) - 1;
   if constexpr (requires { constants.packed_x; })
     constants.packed_x = static_cast<uint32_t>(images.inputs[0]->packed());

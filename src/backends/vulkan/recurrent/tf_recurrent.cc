@@ -79,8 +79,7 @@ class TfCells final : public Kernel {
   explicit TfCells(std::vector<Cell> cells) : cells_(std::move(cells)) {}
   bool reads(size_t i) const override {
     const auto is = [&](int at) { return at == static_cast<int>(i); };
-    return std::any_of(cells_.begin(), cells_.end(),
-                       [&](const Cell& c) { return is(c.x) || is(c.aux) || is(c.h) || is(c.c); });
+    return std::ranges::any_of(cells_, [&](const Cell& c) { return is(c.x) || is(c.aux) || is(c.h) || is(c.c); });
   }
   size_t scratch_bytes() const override {
     size_t bytes = 0;

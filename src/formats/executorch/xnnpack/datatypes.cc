@@ -69,7 +69,7 @@ bool takes_integers(XNodeUnion type) {
       XNNAdd,           XNNSubtract,    XNNMultiply,     XNNDiv,          XNNMinimum,      XNNMaximum,
       XNNAbs,           XNNNegate,      XNNSquare,       XNNClamp,        XNNCopy,         XNNStaticTranspose,
       XNNStaticReshape, XNNStaticSlice, XNNConcatenate2, XNNConcatenate3, XNNConcatenate4, XNNConcatenate5};
-  return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
+  return std::ranges::find(kTypes, type) != std::end(kTypes);
 }
 
 }  // namespace

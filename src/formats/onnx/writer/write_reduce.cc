@@ -75,7 +75,7 @@ class Reduced {
     const int rank = n_.rank(0);
     std::vector<bool> reduced(static_cast<size_t>(rank));
     for (const int64_t k : *axes_) reduced[static_cast<size_t>(k < 0 ? k + rank : k)] = true;
-    const bool all = std::all_of(reduced.begin() + 1, reduced.end() - 1, [](bool r) { return r; });
+    const bool all = std::ranges::all_of(reduced.begin() + 1, reduced.end() - 1, [](bool r) { return r; });
     if (reduced.back() || !all) return;
     order_ = Order::kChannelsFirst;
     const auto perm = to_channels_first(rank);
@@ -87,7 +87,7 @@ class Reduced {
     const auto whole = static_cast<size_t>(n_.type(0).shape.rank());
     std::vector<bool> seen(whole);
     for (const int64_t k : *axes_) seen[static_cast<size_t>(k)] = true;
-    return !seen[0] && !seen[1] && std::all_of(seen.begin() + 2, seen.end(), [](bool s) { return s; });
+    return !seen[0] && !seen[1] && std::ranges::all_of(seen.begin() + 2, seen.end(), [](bool s) { return s; });
   }
 
   /// The mean of each channel, quantized before its dimensions are dropped.

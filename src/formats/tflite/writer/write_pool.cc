@@ -108,7 +108,7 @@ std::optional<int> counted_average(OpWriter& w, const PoolAttrs& a, const Image&
   Tensor scale = window_counts(image, counted, p.out, a.count_include_pad);
   float* const factors = scale.data<float>();
   for (int64_t i = 0; i < scale.elements(); ++i) factors[i] *= static_cast<float>(area);
-  if (std::all_of(factors, factors + scale.elements(), [](float f) { return f == 1; })) return y;
+  if (std::ranges::all_of(factors, factors + scale.elements(), [](float f) { return f == 1; })) return y;
   return w.mul(y, s.constant(std::move(scale)));
 }
 
