@@ -38,8 +38,9 @@ Status need_scales(OperatorContext& c, int x, int filter) {
   for (const int i : {x, filter}) {
     const ValueType& t = c.in_type(i);
     if (!t.quant) return InvalidModel("input ", i, " is ", to_string(t.dtype), " without quantization parameters");
+    const bool of_channels = i == filter && t.quant->scales.size() > 1;  // a scale of 0: of a channel of zeros
     for (const float s : t.quant->scales)
-      if (!(s > 0)) return InvalidModel("input ", i, " has a quantization scale of ", s);
+      if (!(s > 0 || (s == 0 && of_channels))) return InvalidModel("input ", i, " has a quantization scale of ", s);
   }
   const QuantPtr& y = c.out_type(0).quant;
   if (is_integer(c.out_type(0).dtype) && keeps_quantization(c.out_type(0).dtype) && (!y || !(y->scale() > 0)))

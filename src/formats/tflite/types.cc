@@ -71,13 +71,19 @@ Result<std::vector<double>> parameter_values(SubgraphReader& subgraph, int index
   return out;
 }
 
-/// A scale is positive and finite. TFLite's kernels take 0, which makes every value the zero point, and ignore the
-/// scales of types that keep none: both may be tolerated.
-Status check_scale(const SubgraphReader& subgraph, float scale, bool matters) {
-  if (std::isfinite(scale) && (scale > 0 || (scale == 0 && !matters))) return Ok();
+/// A scale is positive and finite. 0 makes every value 0: among the scales of a constant it stands for a channel, row
+/// or block of zeros. TFLite's kernels take it elsewhere, too, and ignore the scales of types that keep none: both may
+/// be tolerated. may_be_zero: a scale of such a constant, or of such a type.
+Status check_scale(const SubgraphReader& subgraph, float scale, bool matters, bool may_be_zero) {
+  if (std::isfinite(scale) && (scale > 0 || (scale == 0 && may_be_zero))) return Ok();
   const Error error = InvalidModel("quantization scale ", scale, ", a positive number expected");
   if (matters && scale != 0) return error;
   return breach(subgraph.reader().source(), Rule::kQuantizationScale, error);
+}
+
+bool has_contents(SubgraphReader& subgraph, const tfl::Tensor& tensor) {
+  const auto bytes = subgraph.reader().buffer(tensor.buffer());
+  return bytes.ok() && !bytes->empty();
 }
 
 /// True if all are positive and finite.
@@ -97,7 +103,8 @@ Status check_zero_point(const SubgraphReader& subgraph, int64_t zero_point, DTyp
   return breach(subgraph.reader().source(), Rule::kZeroPointRange, error);
 }
 
-Result<QuantPtr> blockwise(SubgraphReader& subgraph, const tfl::BlockwiseQuantization& b, const Shape& shape) {
+Result<QuantPtr> blockwise(SubgraphReader& subgraph, const tfl::BlockwiseQuantization& b, const Shape& shape,
+                           bool may_be_zero) {
   if (shape.rank() < 1 || !shape.is_static()) return InvalidModel("block-wise quantization of shape ", shape.str());
   if (b.block_size() <= 0) return InvalidModel("block size ", b.block_size());
   auto q = std::make_shared<Quantization>();
@@ -113,7 +120,7 @@ Result<QuantPtr> blockwise(SubgraphReader& subgraph, const tfl::BlockwiseQuantiz
     return InvalidModel(scales.size(), " block scales, ", count, " expected for shape ", shape.str(), " and blocks of ",
                         q->block);
   for (const double s : scales) {
-    SMELT_TRY(check_scale(subgraph, static_cast<float>(s), true));
+    SMELT_TRY(check_scale(subgraph, static_cast<float>(s), true, may_be_zero));
     q->scales.push_back(static_cast<float>(s));
   }
   if (b.zero_points() > 0) {
@@ -137,7 +144,8 @@ Result<QuantPtr> read_quantization(SubgraphReader& subgraph, const tfl::Tensor& 
   if (tensor.shape())
     for (const int32_t d : *tensor.shape())
       if (shape.rank() < Shape::kMaxRank) shape.push_back(d);
-  if (const auto* b = p->details_as_BlockwiseQuantization()) return blockwise(subgraph, *b, shape);
+  if (const auto* b = p->details_as_BlockwiseQuantization())
+    return blockwise(subgraph, *b, shape, has_contents(subgraph, tensor));
   if (p->details_type() == tfl::QuantizationDetails::MultiAxisQuantization)
     return Unsupported("quantization over several axes");
   const uint32_t count = p->scale() ? p->scale()->size() : 0;
@@ -150,7 +158,8 @@ Result<QuantPtr> read_quantization(SubgraphReader& subgraph, const tfl::Tensor& 
   q->scales.resize(count);
   std::memcpy(q->scales.data(), p->scale()->Data(), count * sizeof(float));
   if (!all_positive(q->scales))
-    for (const float s : q->scales) SMELT_TRY(check_scale(subgraph, s, matters));
+    for (const float s : q->scales)
+      SMELT_TRY(check_scale(subgraph, s, matters, !matters || (count > 1 && has_contents(subgraph, tensor))));
   const flatbuffers::Vector<int64_t>* const zero_points = p->zero_point();
   uint64_t any = 0;
   for (uint32_t i = 0; i < zeros; ++i) any |= static_cast<uint64_t>(zero_points->Get(i));

@@ -38,6 +38,22 @@ TEST_F(TfliteValidity, Scales) {
     expect_refused(with_tensor(spec(type, 0)), "tensor 2 't2': quantization scale 0", "quantization-scale");
   for (const float scale : {infinite, nan, -1.0f})
     expect_refused(with_tensor(spec(Type::INT8, scale)), "a positive number expected");
+  // Channels of zeros.
+  const auto weights = [](const std::vector<float>& scales, bool constant) {
+    TestModel m;
+    TestModel::TensorSpec spec{.shape = {2, 3}, .type = Type::INT8, .scales = scales};
+    spec.zero_points.assign(scales.size(), 0);
+    if (constant) spec.raw.resize(6);
+    const int ids = m.tensor({.shape = {2}, .type = Type::INT32}), table = m.tensor(spec);
+    const int y = m.tensor({.shape = {2, 3}, .type = Type::FLOAT32});
+    m.op(Operator::EMBEDDING_LOOKUP, {ids, table}, {y});
+    m.end_subgraph(constant ? std::vector<int>{ids} : std::vector<int>{ids, table}, {y});
+    return m.finish();
+  };
+  accepted(weights({0.5f, 0}, true));
+  accepted(weights({0, 0}, true));
+  expect_refused(weights({0}, true), "quantization scale 0", "quantization-scale");
+  expect_refused(weights({0.5f, 0}, false), "quantization scale 0", "quantization-scale");
   // Types without quantization ignore the scale.
   accepted(with_tensor(spec(Type::INT32, 0)));
   for (const float scale : {infinite, nan, -1.0f})
