@@ -148,6 +148,10 @@ std::shared_ptr<const Module> share_dynamic_quantization(std::shared_ptr<const M
 /// than 8 bits become bytes. Returns the module itself if it has none.
 std::shared_ptr<const Module> widen_weights(std::shared_ptr<const Module> module);
 
+/// Makes constants of the real values of constant integers, of 8 bits at most, that are still asked for: they are
+/// computed as they are packed. Returns the module itself if it asks for none.
+std::shared_ptr<const Module> dequantize_weights(std::shared_ptr<const Module> module);
+
 /// Gives the quantized nodes of a TFLite module the arithmetic of LiteRT with XNNPACK, where its delegate takes them:
 /// rounding, and dynamic quantization by rows or images. Returns the module itself if it is of another format.
 std::shared_ptr<const Module> litert_xnnpack(std::shared_ptr<const Module> module);

@@ -87,6 +87,7 @@ Result<std::shared_ptr<const Module>> Compiled::compile(InputDefaults defaults, 
       required.fuse_integer_products)
     module = fuse_integer_products(std::move(module));
   if (builds_op("TableFind") && required.tabulate_byte_functions) module = tabulate_byte_functions(std::move(module));
+  if (builds_op("Dequantize") || builds_op("DequantizeLinear")) module = dequantize_weights(std::move(module));
   auto fitted = own_module(std::move(module));
   fit_memory(*fitted);
   return std::shared_ptr<const Module>(std::move(fitted));
