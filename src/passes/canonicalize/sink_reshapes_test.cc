@@ -79,10 +79,10 @@ TEST(SinkReshapes, SoftmaxAndTransposesOfThreeDimensions) {
               {"Binary", "Binary", "Binary", "Attention"});  // the number that is added is a mask
 }
 
-ValueId mean_without(Forms& f, ValueId x, std::vector<int64_t> axes) {
+ValueId mean_without(Forms& f, ValueId x, const std::vector<int64_t>& axes) {
   ReduceAttrs a;
   a.fn = Reduction::kMean;
-  return f.op(Op::kReduce, make_attrs<ReduceAttrs>(a), {x, f.b.i64(std::move(axes))});
+  return f.op(Op::kReduce, make_attrs<ReduceAttrs>(a), {x, f.b.i64(axes)});
 }
 
 // torch's converter to TFLite: what is one for each row has no dimension for the row's elements.
