@@ -238,8 +238,7 @@ void add_bias_activate(T* accumulators, int64_t positions, int64_t channels, con
     if (bias)
       for (int64_t c = 0; c < channels; ++c) row[c] += bias[c];
     if constexpr (std::is_floating_point_v<T>) {
-      if (act.kind == ActKind::kNone) continue;
-      for (int64_t c = 0; c < channels; ++c) row[c] = activated(act, row[c]);
+      activate_all(act, channels, row);
     } else if (act.kind == ActKind::kRelu) {
       for (int64_t c = 0; c < channels; ++c)
         if (static_cast<std::make_signed_t<T>>(row[c]) < 0) row[c] = 0;

@@ -20,10 +20,8 @@ struct RowParams {
 Status add_and_activate(KernelContext& ctx, const MatMulAttrs& attrs, int64_t columns, float* accumulators) {
   Tensor& y = ctx.output(0);
   SMELT_ASSIGN(const float* const c, optional_operand<float>(ctx, 2));
-  for (int64_t i = 0, n = y.elements(); i < n; ++i) {
-    if (c) accumulators[i] += c[i % columns];
-    accumulators[i] = activated(attrs.act, accumulators[i]);
-  }
+  for (int64_t i = 0, n = y.elements(); c && i < n; ++i) accumulators[i] += c[i % columns];
+  activate_all(attrs.act, y.elements(), accumulators);
   store(accumulators, y);
   return Ok();
 }

@@ -39,8 +39,7 @@ Status finish(KernelContext& ctx, const MatMulAttrs& attrs, T* accumulators, Ten
     for (int64_t i = 0; i < n; ++i) accumulators[i] += attrs.beta == 1 ? c[index[i]] : scaled(c[index[i]], attrs.beta);
   }
   if constexpr (std::is_floating_point_v<T>) {
-    if (attrs.act.kind != ActKind::kNone)
-      for (int64_t i = 0; i < n; ++i) accumulators[i] = activated(attrs.act, accumulators[i]);
+    activate_all(attrs.act, n, accumulators);
   } else if constexpr (std::is_same_v<T, uint64_t>) {
     if (attrs.act.kind == ActKind::kRelu)
       for (int64_t i = 0; i < n; ++i) accumulators[i] = static_cast<int64_t>(accumulators[i]) < 0 ? 0 : accumulators[i];

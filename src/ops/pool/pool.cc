@@ -288,8 +288,7 @@ Status pool_reals(Job& job) {
   Tensor& y = job.ctx.output(0);
   SMELT_ASSIGN(const T* const xs, operand<T>(job.ctx, job.ctx.input(0)));
   SMELT_ASSIGN(T* const ys, pooled<T>(job, xs));
-  if (job.a.act.kind != ActKind::kNone)
-    for (int64_t i = 0, n = y.elements(); i < n; ++i) ys[i] = activated(job.a.act, ys[i]);
+  activate_all(job.a.act, y.elements(), ys);
   return store_image(job.ctx, ys, job.g.batch, job.out_positions, job.g.channels, job.a.layout, y);
 }
 
