@@ -72,13 +72,7 @@ class ChannelsFirst {
     if (!t || !is_integer(t->dtype())) return std::nullopt;
     return ints_of(*t);
   }
-  ValueId numbers(const Axes& values) {
-    Tensor t(DType::kI64, Shape{static_cast<int64_t>(values.size())});
-    std::ranges::copy(values, t.data<int64_t>());
-    Value v{.type = ValueType::tensor(DType::kI64, t.shape())};
-    v.constant = std::make_shared<const Tensor>(std::move(t));
-    return g_.add_value(std::move(v));
-  }
+  ValueId numbers(Int64List values) { return g_.add_value(constant_integers(values)); }
 
   /// A new value with the dimensions of `of` in the order `perm`.
   ValueId like(ValueId of, const Axes& perm) {
@@ -95,7 +89,7 @@ class ChannelsFirst {
     if (is_identity(wide)) {  // the elements keep their order
       const Shape shape = type(to).shape;
       n.op = Op::kReshape;
-      n.inputs.push_back(numbers(Axes(shape.begin(), shape.end())));
+      n.inputs.push_back(numbers({shape.begin(), shape.end()}));
       n.attrs = make_attrs<ReshapeAttrs>();
     }
     n.origin = "layout";

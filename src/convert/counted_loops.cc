@@ -179,9 +179,7 @@ bool is_read(const Graph& g, ValueId id) {
 ValueId truth(Graph& g) {
   Tensor t(DType::kBool, Shape{});
   t.data<bool>()[0] = true;
-  Value v{.type = ValueType::tensor(DType::kBool, Shape{})};
-  v.constant = std::make_shared<const Tensor>(std::move(t));
-  return g.add_value(std::move(v));
+  return g.add_value(constant_value(std::move(t)));
 }
 
 /// The While as a Loop; nullopt: it has no such form.

@@ -81,12 +81,6 @@ std::optional<std::vector<int64_t>> sources(const Graph& graph, const Node& node
   return std::vector<int64_t>(y.data<int64_t>(), y.data<int64_t>() + y.elements());
 }
 
-ValueId constant_value(Graph& graph, Tensor t) {
-  Value v{.type = ValueType::tensor(t.dtype(), t.shape(), t.quant())};
-  v.constant = std::make_shared<const Tensor>(std::move(t));
-  return graph.add_value(std::move(v));
-}
-
 /// The operands in a row, an element for zero behind them if `zero`, and what the indices take of that.
 std::vector<Node> lookup(Graph& graph, const Node& node, size_t moved, std::vector<int64_t> indices, bool zero) {
   std::vector<Node> out;
@@ -99,11 +93,7 @@ std::vector<Node> lookup(Graph& graph, const Node& node, size_t moved, std::vect
     n.outputs = {graph.add_value({.type = ValueType::tensor(result.dtype, shape, result.quant)})};
     return n.outputs[0];
   };
-  const auto dims = [&](const Shape& s) {
-    const std::vector<int64_t> list(s.begin(), s.end());
-    return constant_value(graph, Tensor::from<int64_t>(DType::kI64, Shape{static_cast<int64_t>(list.size())},
-                                                       std::span<const int64_t>(list)));
-  };
+  const auto dims = [&](const Shape& s) { return graph.add_value(constant_integers({s.begin(), s.end()})); };
   std::vector<ValueId> parts;
   int64_t total = 0;
   for (size_t i = 0; i < moved; ++i) {
@@ -117,13 +107,13 @@ std::vector<Node> lookup(Graph& graph, const Node& node, size_t moved, std::vect
     // Padding is the real number 0; what lies beside a diagonal is the integer.
     if (result.quant && node.op == Op::kSpaceToBatch) set_int(fill, 0, result.quant->zero_point());
     fill.set_quant(result.quant);
-    parts.push_back(constant_value(graph, std::move(fill)));
+    parts.push_back(graph.add_value(constant_value(std::move(fill))));
   }
   for (int64_t& i : indices) i = i == 0 ? total : i - 1;
   ValueId row = parts[0];
   if (parts.size() > 1) row = add(Op::kConcat, make_attrs<AxisAttrs>(0), parts, Shape{total + (zero ? 1 : 0)});
   const Shape flat{static_cast<int64_t>(indices.size())};
-  const ValueId at = constant_value(graph, Tensor::from<int64_t>(DType::kI64, flat, std::span<const int64_t>(indices)));
+  const ValueId at = graph.add_value(constant_integers(indices));
   const ValueId taken = add(Op::kGather, make_attrs<GatherAttrs>(), {row, at}, flat);
   const ValueId shape = dims(result.shape);
   add(Op::kReshape, make_attrs<ReshapeAttrs>(), {taken, shape}, result.shape);

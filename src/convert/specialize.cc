@@ -76,9 +76,7 @@ class Specializer {
   ValueId scalar(DType dtype, int64_t value) {
     Tensor t(dtype, Shape{});
     set_int(t, 0, value);
-    Value v{.type = ValueType::tensor(dtype, Shape{})};
-    v.constant = std::make_shared<const Tensor>(std::move(t));
-    return graph().add_value(std::move(v));
+    return graph().add_value(constant_value(std::move(t)));
   }
 
   /// What an attempt to open a loop changed, so that it can be taken back.

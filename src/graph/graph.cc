@@ -1,5 +1,8 @@
 #include "graph/graph.h"
 
+#include <memory>
+#include <utility>
+
 #include "base/cat.h"
 
 namespace smelt {
@@ -41,6 +44,16 @@ std::string ValueType::str() const {
     }
   }
   return out;
+}
+
+Value constant_value(Tensor tensor) {
+  Value v;
+  v.type = ValueType::tensor(tensor.dtype(), tensor.shape(), tensor.quant());
+  v.constant = std::make_shared<const Tensor>(std::move(tensor));
+  return v;
+}
+Value constant_integers(Int64List integers) {
+  return constant_value(Tensor::from<int64_t>(DType::kI64, Shape{static_cast<int64_t>(integers.size())}, integers));
 }
 
 }  // namespace smelt

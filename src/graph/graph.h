@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/list_view.h"
 #include "graph/attrs.h"
 #include "graph/storage.h"
 #include "smelt/tensor.h"
@@ -57,6 +58,11 @@ struct Value {
   std::string doc;
   StorageHint storage;  ///< what the model asks for on a GPU
 };
+
+/// A value without a name that is that tensor.
+Value constant_value(Tensor tensor);
+/// A value without a name that is a list of int64.
+Value constant_integers(Int64List integers);
 
 struct Node {
   Op op{};

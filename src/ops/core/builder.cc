@@ -37,14 +37,12 @@ ValueId Builder::input(const std::string& name, const ValueType& type) {
 }
 
 ValueId Builder::constant(const std::string& name, Tensor tensor) {
-  ValueType type = ValueType::tensor(tensor.dtype(), tensor.shape(), tensor.quant());
-  return graph().add_value(
-      {.name = name, .type = std::move(type), .constant = std::make_shared<const Tensor>(std::move(tensor))});
+  Value v = constant_value(std::move(tensor));
+  v.name = name;
+  return graph().add_value(std::move(v));
 }
 
-ValueId Builder::i64(Int64List values) {
-  return constant("", Tensor::from<int64_t>(DType::kI64, Shape{static_cast<int64_t>(values.size())}, values));
-}
+ValueId Builder::i64(Int64List values) { return graph().add_value(constant_integers(values)); }
 
 ValueId Builder::i64_scalar(int64_t value) {
   Tensor t(DType::kI64, Shape{});

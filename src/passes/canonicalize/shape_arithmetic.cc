@@ -64,7 +64,7 @@ class ShapeFolder {
       numbers.push_back(e.is_literal() ? e.number : i < x.size() && x[i] == e ? 0 : -1);
     }
     if (std::ranges::count(numbers, -1) > 1) return false;
-    n.inputs[1] = add_constant(DType::kI64, Shape{static_cast<int64_t>(numbers.size())}, numbers);
+    n.inputs[1] = graph_.add_value(constant_integers(numbers));
     ReshapeAttrs attrs;
     attrs.allow_zero = false;
     n.attrs = make_attrs<ReshapeAttrs>(attrs);
@@ -91,11 +91,6 @@ class ShapeFolder {
     Tensor t(dtype, shape);
     for (size_t i = 0; i < numbers.size(); ++i) set_int(t, static_cast<int64_t>(i), numbers[i]);
     return std::make_shared<const Tensor>(std::move(t));
-  }
-  ValueId add_constant(DType dtype, const Shape& shape, const std::vector<int64_t>& numbers) {
-    Value v{.type = ValueType::tensor(dtype, shape)};
-    v.constant = tensor(dtype, shape, numbers);
-    return graph_.add_value(std::move(v));
   }
 
   /// Fills in what the shape rule of a node tells now beyond the types of its outputs.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -91,10 +90,7 @@ class DequantizeSinker {
       Tensor zero(t.dtype, Shape{});
       set_int(zero, 0, t.quant->zero_point());
       n.inputs.resize(std::max<size_t>(n.inputs.size(), 3), kNoValue);
-      Value v;
-      v.type = ValueType::tensor(t.dtype, Shape{});
-      v.constant = std::make_shared<const Tensor>(std::move(zero));
-      n.inputs[2] = g_.add_value(std::move(v));
+      n.inputs[2] = g_.add_value(constant_value(std::move(zero)));
     }
     for (ValueId& id : n.outputs) {
       Value v;

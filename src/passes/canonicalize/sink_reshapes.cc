@@ -132,7 +132,7 @@ class ReshapeSinker {
     ReduceAttrs keeps = a;
     keeps.keep_dims = true;
     kept.attrs = make_attrs<ReduceAttrs>(keeps);
-    kept.inputs[1] = integers({-1});
+    kept.inputs[1] = graph_.add_value(constant_integers({-1}));
     return to;
   }
   /// A product [B * H, M, N] where one operand is known as [B, H, ...].
@@ -255,15 +255,10 @@ class ReshapeSinker {
     Node r = n;
     r.op = Op::kReshape;
     r.attrs = make_attrs<ReshapeAttrs>();
-    r.inputs = {from, integers(std::vector<int64_t>(shape(to).begin(), shape(to).end()))};
+    const Shape s = shape(to);
+    r.inputs = {from, graph_.add_value(constant_integers({s.begin(), s.end()}))};
     r.outputs = {to};
     return r;
-  }
-  ValueId integers(const std::vector<int64_t>& numbers) {
-    auto t = std::make_shared<Tensor>(DType::kI64, Shape{static_cast<int64_t>(numbers.size())});
-    std::ranges::copy(numbers, t->data<int64_t>());
-    const ValueType type = ValueType::tensor(DType::kI64, t->shape());
-    return graph_.add_value({.name = "", .type = type, .constant = std::move(t)});
   }
 
   Graph& graph_;

@@ -190,7 +190,7 @@ class ReshapedPads {
     conv.attrs = std::move(attrs);
     conv.origin = pad->origin + "+" + conv.origin;
     reshape->inputs[0] = pad->inputs[0];
-    if (reshape->op == Op::kReshape) reshape->inputs[1] = add_constant(shape);
+    if (reshape->op == Op::kReshape) reshape->inputs[1] = add_value(constant_integers({shape.begin(), shape.end()}));
     reshape->outputs[0] = conv.inputs[0] = add_value({.type = type});
   }
 
@@ -205,12 +205,6 @@ class ReshapedPads {
     uses_.push_back(1);
     producer_.push_back(-1);
     return g_.add_value(std::move(value));
-  }
-  ValueId add_constant(const Shape& shape) {
-    const std::vector<int64_t> dims(shape.begin(), shape.begin() + shape.rank());
-    auto t = std::make_shared<Tensor>(Tensor::from<int64_t>(DType::kI64, {shape.rank()}, dims));
-    const ValueType type = ValueType::tensor(t->dtype(), t->shape());
-    return add_value({.type = type, .constant = std::move(t)});
   }
 
   Graph& g_;

@@ -287,12 +287,7 @@ class QuantizationFuser {
     for (const float s : w.scales) q->scales.push_back(x.scale() * s);
     return q;
   }
-  ValueId constant_of(Tensor t) {
-    Value v;
-    v.type = ValueType::tensor(t.dtype(), t.shape(), t.quant());
-    v.constant = std::make_shared<const Tensor>(std::move(t));
-    return g_.add_value(std::move(v));
-  }
+  ValueId constant_of(Tensor t) { return g_.add_value(constant_value(std::move(t))); }
   ValueId with_quant(ValueId like, const QuantPtr& quant) {
     Value v;
     v.type = g_.value(like).type;

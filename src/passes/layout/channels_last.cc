@@ -150,14 +150,7 @@ class ChannelsLast {
     ready_[static_cast<size_t>(id)] = 0;
     return made;
   }
-  ValueId integers(const std::vector<int64_t>& values) {
-    Tensor t(DType::kI64, Shape{static_cast<int64_t>(values.size())});
-    std::copy(values.begin(), values.end(), t.data<int64_t>());
-    Value v;
-    v.type = ValueType::tensor(DType::kI64, t.shape());
-    v.constant = std::make_shared<const Tensor>(std::move(t));
-    return add(std::move(v));
-  }
+  ValueId integers(Int64List values) { return add(constant_integers(values)); }
   static std::vector<int64_t> map_axes(std::vector<int64_t> axes, int r) {
     for (int64_t& a : axes) a = channels_last_axis(a, r);
     return axes;

@@ -142,10 +142,7 @@ class ByteTabulator {
     return made;
   }
   ValueId constant(Tensor t) {
-    Value v;
-    v.type = ValueType::tensor(t.dtype(), t.shape(), t.quant());
-    v.constant = std::make_shared<const Tensor>(std::move(t));
-    constants_.push_back(std::move(v));
+    constants_.push_back(constant_value(std::move(t)));
     return static_cast<ValueId>(g_.values.size() + constants_.size() - 1);
   }
 
