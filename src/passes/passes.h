@@ -174,6 +174,9 @@ bool may_decompose(const Node& node);
 void fuse_into_producers(Graph& graph,
                          const std::function<std::optional<Node>(const Node& before, const Node& node)>& fused);
 
+/// The permutation of a Transpose, of its attributes or a constant input; nullopt if it is computed.
+std::optional<std::vector<int64_t>> permutation_of(const Graph& graph, const Node& transpose);
+
 /// Number of uses of each value, by nodes and as graph output.
 std::vector<int> count_uses(const Graph& graph);
 

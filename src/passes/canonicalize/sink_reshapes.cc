@@ -143,11 +143,11 @@ class ReshapeSinker {
         a.row_block != 0 || a.dynamic_quant || shape(n.outputs[0]).rank() != 3)
       return std::nullopt;
     const Shape flat = shape(n.outputs[0]);
-    const ValueId known = splits_batches(n.inputs[0]) ? form(n.inputs[0]) : form(n.inputs[1]);
-    if (known == kNoValue || shape(known).rank() != 4) return std::nullopt;
-    const Shape to{shape(known)[0], shape(known)[1], flat[1], flat[2]};
+    const ValueId split = splits_batches(n.inputs[0]) ? n.inputs[0] : n.inputs[1];
+    if (!splits_batches(split)) return std::nullopt;
+    const Shape of_split = shape(form(split)), to{of_split[0], of_split[1], flat[1], flat[2]};
     for (const ValueId id : n.inputs)
-      if (shape(id).rank() != 3 || shape(id)[0] != flat[0] || to[0] * to[1] != flat[0]) return std::nullopt;
+      if (shape(id).rank() != 3 || shape(id)[0] != flat[0]) return std::nullopt;
     Node product = n;
     product.origin = "Reshape+MatMul+Reshape";
     for (ValueId& id : product.inputs) id = batches(step, id, {to[0], to[1], shape(id)[1], shape(id)[2]});
@@ -175,7 +175,7 @@ class ReshapeSinker {
       a.axis = -1;
       attrs = make_attrs<SoftmaxAttrs>(a);
     } else {
-      if (permutation(n) != std::vector<int64_t>{0, 2, 1}) return std::nullopt;
+      if (permutation_of(graph_, n) != std::vector<int64_t>{0, 2, 1}) return std::nullopt;
       attrs = make_attrs<TransposeAttrs>(std::vector<int64_t>{0, 1, 3, 2});
       to = {to[0], to[1], to[3], to[2]};
     }
@@ -183,13 +183,6 @@ class ReshapeSinker {
     same.attrs = std::move(attrs);
     same.inputs = {form(n.inputs[0])};
     return to;
-  }
-  std::vector<int64_t> permutation(const Node& n) const {
-    if (n.inputs.size() < 2) return static_cast<const TransposeAttrs&>(*n.attrs).perm;
-    const Tensor* t = graph_.value(n.inputs[1]).constant.get();
-    std::vector<int64_t> perm(t && is_integer(t->dtype()) ? static_cast<size_t>(t->elements()) : 0);
-    for (size_t i = 0; i < perm.size(); ++i) perm[i] = get_int(*t, static_cast<int64_t>(i));
-    return perm;
   }
   /// A function of values in the same form, and of what broadcasts alike to both forms.
   std::optional<Shape> elementwise(Step& step) {

@@ -5,6 +5,7 @@
 
 #include "ops/core/op.h"
 #include "ops/reduce/reduce.h"
+#include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
@@ -153,14 +154,14 @@ bool Pattern::only_read_by(ValueId read, ValueId id) const {
   return uses(id) <= 1;
 }
 
-std::optional<std::vector<int64_t>> Pattern::permutation(const Node& n) const {
-  if (n.inputs.size() < 2) return static_cast<const TransposeAttrs&>(*n.attrs).perm;
-  const Tensor* t = constant(n.inputs[1]);
-  if (!t || !is_integer(t->dtype())) return std::nullopt;
-  std::vector<int64_t> perm(static_cast<size_t>(t->elements()));
-  for (size_t i = 0; i < perm.size(); ++i) perm[i] = get_int(*t, static_cast<int64_t>(i));
-  return perm;
+std::optional<std::vector<int64_t>> permutation_of(const Graph& graph, const Node& transpose) {
+  if (transpose.inputs.size() < 2) return static_cast<const TransposeAttrs&>(*transpose.attrs).perm;
+  const ValueId id = transpose.inputs[1];
+  const Tensor* t = id == kNoValue ? nullptr : graph.value(id).constant.get();
+  return t && is_integer(t->dtype()) ? std::optional(ints_of(*t)) : std::nullopt;
 }
+
+std::optional<std::vector<int64_t>> Pattern::permutation(const Node& n) const { return permutation_of(graph_, n); }
 
 ValueId Pattern::mean_over_last(ValueId id) const {
   const Node* n = producer(id, Op::kReduce);
