@@ -378,34 +378,36 @@ void from_ints(const int64_t* in, Tensor& t) {
 
 namespace {
 
-/// Calls f(element index, parameter index) over t in order.
+/// Calls f(begin, end, parameter index) for the elements [first, last) of t in order, neighbours of one parameter
+/// together.
 template <class F>
-void each_parameter(const Tensor& t, const Quantization& q, F&& f) {
-  const int64_t n = t.elements();
+void each_parameter(const Tensor& t, const Quantization& q, int64_t first, int64_t last, F&& f) {
   const int rank = t.rank();
-  if (q.kind == Quantization::Kind::kPerTensor || q.scales.size() <= 1 || rank == 0) {
-    for (int64_t i = 0; i < n; ++i) f(i, int64_t{0});
-    return;
-  }
+  if (q.kind == Quantization::Kind::kPerTensor || q.scales.size() <= 1 || rank == 0) return f(first, last, int64_t{0});
+  const int64_t most = static_cast<int64_t>(q.scales.size()) - 1;
+  const auto by_runs = [&](int64_t run, const auto& parameter) {
+    for (int64_t i = first; i < last;) {
+      const int64_t end = std::min(last, (i / run + 1) * run);
+      f(i, end, std::min<int64_t>(parameter(i), most));
+      i = end;
+    }
+  };
   if (q.kind == Quantization::Kind::kPerToken) {
     int64_t length = 1;
     for (int d = std::max(rank - q.axis, 0); d < rank; ++d) length *= t.dim(d);
-    const int64_t last_row = static_cast<int64_t>(q.scales.size()) - 1;
-    for (int64_t i = 0; i < n; ++i) f(i, std::min(i / length, last_row));
-    return;
+    return by_runs(length, [&](int64_t i) { return i / length; });
   }
   const int axis = std::clamp(q.axis < 0 ? q.axis + rank : q.axis, 0, rank - 1);
   int64_t inner = 1;
   for (int d = axis + 1; d < rank; ++d) inner *= t.dim(d);
   const int64_t extent = t.dim(axis);
-  const bool blocked = q.kind == Quantization::Kind::kPerBlock && q.block > 0;
-  const int64_t blocks = blocked ? (extent + q.block - 1) / q.block : extent;
-  const int64_t last = static_cast<int64_t>(q.scales.size()) - 1;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t a = (i / inner) % extent;
-    const int64_t p = blocked ? ((i / (inner * extent)) * blocks + a / q.block) * inner + i % inner : a;
-    f(i, std::min(p, last));
-  }
+  if (q.kind != Quantization::Kind::kPerBlock || q.block <= 0)
+    return by_runs(inner, [&](int64_t i) { return i / inner % extent; });
+  const int64_t blocks = (extent + q.block - 1) / q.block;
+  // A block of the last dimension is one run where none of them is cut short.
+  by_runs(inner == 1 && extent % q.block == 0 ? q.block : 1, [&](int64_t i) {
+    return (i / (inner * extent) * blocks + i / inner % extent / q.block) * inner + i % inner;
+  });
 }
 
 }  // namespace
@@ -436,22 +438,33 @@ void widen_integers(DType dtype, const uint8_t* from, int64_t n, uint8_t* to) {
     widen_codes<2>(from, n, is_signed ? 2 : 0, to);
 }
 
-void dequantize(const Tensor& t, float* out) {
+void dequantize(const Tensor& t, float* out) { dequantize(t, 0, t.elements(), out); }
+
+void dequantize(const Tensor& t, int64_t first, int64_t count, float* out) {
   const Quantization& q = *t.quant();
-  each_parameter(t, q, [&](int64_t i, int64_t p) {
-    out[i] =
-        q.scale(p) * static_cast<float>(get_int(t, i) - q.zero_point(q.zero_points.size() == q.scales.size() ? p : 0));
+  const bool of_bytes = is_integer(t.dtype()) && bit_width(t.dtype()) == 8;
+  const auto* const bytes = of_bytes ? reinterpret_cast<const uint8_t*>(t.unaligned_bytes()) : nullptr;
+  const uint8_t flip = t.dtype() == DType::kI8 ? 128 : 0;
+  each_parameter(t, q, first, first + count, [&](int64_t begin, int64_t end, int64_t p) {
+    const float scale = q.scale(p);
+    const int64_t zero = q.zero_point(q.zero_points.size() == q.scales.size() ? p : 0);
+    if (bytes)
+      for (int64_t i = begin; i < end; ++i) *out++ = scale * static_cast<float>((bytes[i] ^ flip) - flip - zero);
+    else
+      for (int64_t i = begin; i < end; ++i) *out++ = scale * static_cast<float>(get_int(t, i) - zero);
   });
 }
 
 void quantize(const float* in, Tensor& t, bool half_away) {
   const Quantization& q = *t.quant();
   const auto lo = static_cast<double>(int_min(t.dtype())), hi = static_cast<double>(int_max(t.dtype()));
-  each_parameter(t, q, [&](int64_t i, int64_t p) {
-    const float scaled = in[i] / q.scale(p);
-    const double r = (half_away ? std::round(scaled) : std::nearbyint(scaled)) +
-                     q.zero_point(q.zero_points.size() == q.scales.size() ? p : 0);
-    set_int(t, i, r != r ? 0 : static_cast<int64_t>(std::clamp(r, lo, hi)));
+  each_parameter(t, q, 0, t.elements(), [&](int64_t begin, int64_t end, int64_t p) {
+    const int32_t zero = q.zero_point(q.zero_points.size() == q.scales.size() ? p : 0);
+    for (int64_t i = begin; i < end; ++i) {
+      const float scaled = in[i] / q.scale(p);
+      const double r = (half_away ? std::round(scaled) : std::nearbyint(scaled)) + zero;
+      set_int(t, i, r != r ? 0 : static_cast<int64_t>(std::clamp(r, lo, hi)));
+    }
   });
 }
 

@@ -42,6 +42,8 @@ void widen_integers(DType dtype, const uint8_t* from, int64_t n, uint8_t* to);
 
 /// Real values of a quantized tensor (t.quant() set; per tensor, axis or block): scale * (q - zero_point), as float32.
 void dequantize(const Tensor& t, float* out);
+/// Real values of `count` elements of a quantized tensor, from element `first` on.
+void dequantize(const Tensor& t, int64_t first, int64_t count, float* out);
 /// Quantizes real values by t.quant() with saturation and the given tie rule (half to even, or half away from zero).
 void quantize(const float* in, Tensor& t, bool half_away = false);
 

@@ -3,9 +3,9 @@
 #include <optional>
 #include <utility>
 
+#include "base/checked.h"
 #include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/shape/rules.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
 #include "tensor/pages.h"
@@ -13,41 +13,16 @@
 namespace smelt {
 namespace {
 
-/// How the parameters of neighbours follow each other: `run` elements of one scale, `scales` of which repeat.
-struct Runs {
-  int64_t run = 1, scales = 1;
-};
-
-std::optional<Runs> runs_of(const Tensor& t) {
+/// True if there are as many scales as the shape asks for.
+bool has_all_scales(const Tensor& t) {
   const Quantization& q = *t.quant();
   const auto scales = static_cast<int64_t>(q.scales.size());
-  if (scales == 1) return Runs{std::max<int64_t>(t.elements(), 1), 1};
-  if (q.axis < 0 || q.axis >= t.rank()) return std::nullopt;
-  const Around around(t.shape(), q.axis);
-  if (q.kind == Quantization::Kind::kPerAxis && scales == t.dim(q.axis)) return Runs{around.inner, scales};
-  if (q.kind == Quantization::Kind::kPerBlock && around.inner == 1 && q.block > 0 && t.dim(q.axis) % q.block == 0 &&
-      scales == t.elements() / q.block)
-    return Runs{q.block, scales};
-  return std::nullopt;
-}
-
-/// The real values of elements [first, first + count) of t, by the formula of dequantize().
-void dequantize_part(const Tensor& t, int64_t first, int64_t count, float* to) {
-  const Quantization& q = *t.quant();
-  const auto [run, scales] = *runs_of(t);
-  const bool bytes = bit_width(t.dtype()) == 8;
-  const Tensor stored = bytes ? t.read_unaligned_once() : t;
-  const auto* from = reinterpret_cast<const uint8_t*>(stored.unaligned_bytes());
-  const uint8_t flip = t.dtype() == DType::kI8 ? 128 : 0;
-  for (int64_t i = first; i < first + count;) {
-    const int64_t end = std::min(first + count, (i / run + 1) * run), p = i / run % scales;
-    const float scale = q.scale(p);
-    const int32_t zero = q.zero_point(p);
-    if (bytes)
-      for (; i < end; ++i) *to++ = scale * static_cast<float>((from[i] ^ flip) - flip - zero);
-    else
-      for (; i < end; ++i) *to++ = scale * static_cast<float>(get_int(t, i) - zero);
-  }
+  if (scales == 1) return true;
+  if (q.axis < 0 || q.axis >= t.rank()) return false;
+  const int64_t extent = t.dim(q.axis);
+  if (q.kind == Quantization::Kind::kPerAxis) return scales == extent;
+  return q.kind == Quantization::Kind::kPerBlock && q.block > 0 && extent > 0 &&
+         scales == t.elements() / extent * ceil_div(extent, q.block);
 }
 
 /// The quantization of a DequantizeLinear's constant parameters; null: others.
@@ -78,7 +53,7 @@ std::optional<Tensor> integers_of(const Graph& g, const Node& n) {
     return std::nullopt;
   Tensor t = *x.constant;
   t.set_quant(n.op == Op::kDequantize ? x.type.quant : linear_quantization(g, n, t));
-  return t.quant() && runs_of(t) ? std::optional(std::move(t)) : std::nullopt;
+  return t.quant() && has_all_scales(t) ? std::optional(std::move(t)) : std::nullopt;
 }
 
 }  // namespace
@@ -96,7 +71,7 @@ std::shared_ptr<const Module> dequantize_weights(std::shared_ptr<const Module> m
       const Shape shape = t->shape();
       g.value(n.outputs[0]).constant = std::make_shared<const Tensor>(Tensor::deferred(
           DType::kF32, shape, *std::move(t), [](const Tensor& from, int64_t first, int64_t count, void* to) {
-            dequantize_part(from, first, count, static_cast<float*>(to));
+            dequantize(from, first, count, static_cast<float*>(to));
           }));
       return true;
     });
