@@ -4,6 +4,7 @@
 
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
+#include "base/checked.h"
 #include "ops/shape/rules.h"
 #include "tensor/numeric.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 class EmbeddingLookup final : public Kernel {
  public:
-  /// `block`: entries of a row that share a scale. 0: all rows do.
+  /// `block`: entries of a row that share a scale.
   EmbeddingLookup(const KernelSpec& spec, int64_t run, int64_t block)
       : ids_(spec.inputs[0]),
         table_(spec.inputs[1]),
@@ -42,13 +43,13 @@ class EmbeddingLookup final : public Kernel {
   }
   void copy(const std::byte* table, int64_t row, float* y) const {
     const auto* from = reinterpret_cast<const uint8_t*>(table) + row * run_ * bits_ / 8;
-    const int64_t block = block_ == 0 ? run_ : block_, blocks = (run_ + block - 1) / block;
+    const int64_t blocks = ceil_div(run_, block_);
     QuantRule rule = quant_rule(is_signed_integer(table_.dtype) ? DType::kI8 : DType::kU8);
     for (int64_t i = 0; i < blocks; ++i) {
-      const int64_t at = i * block, n = std::min(block, run_ - at), s = block_ == 0 ? 0 : row * blocks + i;
+      const int64_t at = i * block_, s = row * blocks + i;
       rule.scale = table_.quant->scale(s);
       rule.zero = table_.quant->zero_point(s);
-      dequantize(from, at, n, rule, y + at);
+      dequantize(from, at, std::min(block_, run_ - at), rule, y + at);
     }
   }
   /// n entries of a row from `at` on.
@@ -78,13 +79,10 @@ class EmbeddingLookup final : public Kernel {
   const int64_t run = s.elements() / std::max<int64_t>(s[0], 1),
                 per_byte = 8 / static_cast<int64_t>(bit_width(table.dtype));
   using Kind = Quantization::Kind;
-  int64_t block = 0;
-  if (q.kind == Kind::kPerAxis && q.axis == 0)
-    block = run;
-  else if (q.kind == Kind::kPerBlock && q.axis == 1 && s.rank() == 2 && q.block > 0)
-    block = q.block;
-  else if (q.kind != Kind::kPerTensor)
+  const bool has_blocks = q.kind == Kind::kPerBlock && q.axis == 1 && s.rank() == 2 && q.block > 0;
+  if (!has_blocks && q.kind != Kind::kPerTensor && (q.kind != Kind::kPerAxis || q.axis != 0))
     return spec.refuse("scales along another dimension");
+  const int64_t block = has_blocks ? q.block : run;
   if (run % per_byte != 0 || block % per_byte != 0) return spec.refuse("rows or blocks that begin within a byte");
   return std::make_unique<EmbeddingLookup>(spec, run, block);
 }
