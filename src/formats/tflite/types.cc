@@ -157,9 +157,10 @@ Result<QuantPtr> read_quantization(SubgraphReader& subgraph, const tfl::Tensor& 
   q->rounding = Rounding::kFixedDouble;
   q->scales.resize(count);
   std::memcpy(q->scales.data(), p->scale()->Data(), count * sizeof(float));
-  if (!all_positive(q->scales))
-    for (const float s : q->scales)
-      SMELT_TRY(check_scale(subgraph, s, matters, !matters || (count > 1 && has_contents(subgraph, tensor))));
+  if (!all_positive(q->scales)) {
+    const bool may_be_zero = !matters || (count > 1 && has_contents(subgraph, tensor));
+    for (const float s : q->scales) SMELT_TRY(check_scale(subgraph, s, matters, may_be_zero));
+  }
   const flatbuffers::Vector<int64_t>* const zero_points = p->zero_point();
   uint64_t any = 0;
   for (uint32_t i = 0; i < zeros; ++i) any |= static_cast<uint64_t>(zero_points->Get(i));

@@ -91,11 +91,12 @@ class ConvI16 final : public Kernel {
       for (int64_t group = 0; group < g.groups; ++group)
         for (int64_t s = 0; s < slices_; ++s) {
           const int64_t at = s * slice_, depth = slice_depth(s);
-          const int16_t* of_group = weights.data() + group * g.c_out * g.k();
-          for (int64_t o = 0; slices_ > 1 && o < g.c_out; ++o)
-            std::copy_n(of_group + o * g.k() + at, depth, rows.data() + o * depth);
-          gemm_.pack(slices_ > 1 ? rows.data() : of_group, depth, g.c_out, nullptr, 0,
-                     packed->data<char>() + (group * slices_ + s) * slice_bytes_);
+          const int16_t* from = weights.data() + group * g.c_out * g.k();
+          if (slices_ > 1) {
+            for (int64_t o = 0; o < g.c_out; ++o) std::copy_n(from + o * g.k() + at, depth, rows.data() + o * depth);
+            from = rows.data();
+          }
+          gemm_.pack(from, depth, g.c_out, nullptr, 0, packed->data<char>() + (group * slices_ + s) * slice_bytes_);
         }
       return packed;
     });
