@@ -8,15 +8,12 @@
 #include <fstream>
 #include <vector>
 
+#include "tests/support/resident_pages.h"
+
 namespace smelt {
 namespace {
 
-/// Memory of this process, in pages.
-int64_t resident_pages() {
-  int64_t size = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> size >> resident;
-  return resident;
-}
+using test::resident_pages;
 
 TEST(MappedFile, ReleasedPagesAreReadAgain) {
   constexpr int64_t kBytes = 32 << 20;

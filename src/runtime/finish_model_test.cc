@@ -14,16 +14,12 @@
 #include "ops/elementwise/elementwise.h"
 #include "runtime/model_access.h"
 #include "tests/support/module.h"
+#include "tests/support/resident_pages.h"
 
 namespace smelt {
 namespace {
 
-/// Memory of this process, in pages.
-int64_t resident_pages() {
-  int64_t size = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> size >> resident;
-  return resident;
-}
+using test::resident_pages;
 
 TEST(FinishModel, PagesOfTheFileAndSpareMemoryGoBack) {
   constexpr int64_t kBytes = 32 << 20;

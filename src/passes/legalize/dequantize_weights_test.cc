@@ -5,11 +5,10 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "passes/passes.h"
-#include "runtime/model_access.h"
-#include "smelt/model.h"
 #include "tensor/numeric.h"
 #include "tests/support/module.h"
 #include "tests/support/op_case.h"
+#include "tests/support/run_module.h"
 
 namespace smelt {
 namespace {
@@ -57,13 +56,9 @@ std::shared_ptr<Module> product(DType dtype, const QuantPtr& quant, bool linear)
 }
 
 Tensor product_of(const std::shared_ptr<Module>& module, BackendKind backend) {
-  SessionOptions options;
-  options.backend = backend;
-  auto session = Session::create(ModelAccess::make(module), options);
-  EXPECT_TRUE(session.ok());
-  auto out = session->run(std::vector<Datum>{random_tensor(DType::kF32, Shape{3, kRows}, -1, 1, 5)});
-  EXPECT_TRUE(out.ok()) << out.error().message();
-  return (*out)[0].tensor;
+  const Tensor x = random_tensor(DType::kF32, Shape{3, kRows}, -1, 1, 5);
+  const auto outputs = test::run_on(backend, ModelAccess::make(module), {x});
+  return outputs.empty() ? Tensor() : outputs[0].tensor;
 }
 
 TEST(DequantizeWeights, RealValuesAreThoseOfTheNode) {

@@ -5,11 +5,10 @@
 #include "ops/core/verify.h"
 #include "ops/matmul/matmul.h"
 #include "passes/passes.h"
-#include "runtime/model_access.h"
-#include "smelt/model.h"
 #include "tensor/numeric.h"
 #include "tests/support/module.h"
 #include "tests/support/op_case.h"
+#include "tests/support/run_module.h"
 
 namespace smelt {
 namespace {
@@ -52,17 +51,11 @@ std::shared_ptr<Module> convolution_and_product(DType weights, bool quantized) {
 }
 
 std::vector<Datum> run(const std::shared_ptr<Module>& module, BackendKind backend) {
-  SessionOptions options;
-  options.backend = backend;
-  auto session = Session::create(ModelAccess::make(module), options);
-  EXPECT_TRUE(session.ok());
   const ValueType& type = module->graphs[0].value(module->graphs[0].inputs[0]).type;
   Tensor x = type.quant ? random_tensor(DType::kI8, type.shape, -128, 127, 3)
                         : random_tensor(DType::kF32, type.shape, -1, 1, 3);
   x.set_quant(type.quant);
-  auto out = session->run(std::vector<Datum>{x});
-  EXPECT_TRUE(out.ok());
-  return std::move(*out);
+  return test::run_on(backend, ModelAccess::make(module), {x});
 }
 
 TEST(WidenWeights, ConvolutionsTakeBytes) {
@@ -88,7 +81,8 @@ TEST(WidenWeights, ResultsAreThoseOfTheReference) {
     for (const bool quantized : {false, true}) {
       const auto module = convolution_and_product(dtype, quantized);
       const auto is = run(module, BackendKind::kCpu), should = run(module, BackendKind::kReference);
-      for (size_t k = 0; k < 2; ++k)
+      ASSERT_EQ(is.size(), should.size());
+      for (size_t k = 0; k < is.size(); ++k)
         for (int64_t i = 0; i < is[k].tensor.elements(); ++i)
           ASSERT_NEAR(get_double(is[k].tensor, i), get_double(should[k].tensor, i), quantized ? 0 : 1e-5) << i;
     }
