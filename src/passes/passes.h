@@ -108,6 +108,12 @@ void channels_last(Graph& graph);
 
 // Passes that optimise() does not run.
 
+// canonicalize/, before the others
+
+/// Puts the nodes of called graphs in the place of the Calls, where arguments and results have the declared types.
+/// Graphs with large constants that several nodes call stay, and those that would more than double the module's nodes.
+void inline_calls(Module& module);
+
 // legalize/, where a back-end requires it
 
 /// Makes float16 and bfloat16 values that lie between nodes that compute float32, before optimise(). Constants that

@@ -76,6 +76,7 @@ Result<std::shared_ptr<const Module>> Compiled::compile(InputDefaults defaults, 
     for (ValueId id : g.inputs)
       if (id != kNoValue) g.value(id).constant = nullptr;
   }
+  if (builds_op("Call")) inline_calls(*copy);
   if (builds_op("Cast") && required.widen_float16)
     for (Graph& g : copy->graphs) widen_float16(g);
   SMELT_ASSIGN(auto optimised, run_passes(module_, std::move(copy)));
