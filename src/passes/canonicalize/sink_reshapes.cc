@@ -26,7 +26,11 @@ bool joins_batches(const Shape& wide, const Shape& flat) {
 class ReshapeSinker {
  public:
   explicit ReshapeSinker(Graph& graph)
-      : graph_(graph), maker_(graph.values.size(), -1), form_(graph.values.size(), kNoValue), same_(form_) {}
+      : graph_(graph),
+        maker_(graph.values.size(), -1),
+        split_(graph.values.size(), 0),
+        form_(graph.values.size(), kNoValue),
+        same_(form_) {}
   void run() {
     for (Node& n : graph_.nodes) add(std::move(n));
     graph_.nodes.clear();
@@ -68,7 +72,7 @@ class ReshapeSinker {
     const Node& node = step.node;
     if (node.outputs.size() != 1 || node.inputs.empty() || !is_f32(node.outputs[0])) return;
     if (node.op != Op::kWhere && !is_f32(node.inputs[0])) return;
-    if (node.op == Op::kReshape) return reshape(node);
+    if (node.op == Op::kReshape) return reshape(step.node);
     if (node.op == Op::kBinary || node.op == Op::kWhere) broadcast(step.node);
     std::optional<Shape> to = formed(step);
     if (!to) return;
@@ -76,13 +80,15 @@ class ReshapeSinker {
     step.formed.back().outputs = {id};
     form_[static_cast<size_t>(node.outputs[0])] = id;
   }
-  void reshape(const Node& n) {
+  void reshape(Node& n) {
     const ValueId x = n.inputs[0], y = n.outputs[0], other = form(x);
     if (other != kNoValue && shape(other) == shape(y)) {
       same_[static_cast<size_t>(y)] = other;
       if (static_cast<size_t>(other) >= maker_.size()) named_.try_emplace(other, y);
     } else if (joins_batches(shape(x), shape(y))) {
       form_[static_cast<size_t>(y)] = x;
+    } else if (other != kNoValue && split_[static_cast<size_t>(x)]) {
+      n.inputs[0] = other;
     }
     maker_[static_cast<size_t>(y)] = static_cast<int>(steps_.size()) - 1;
   }
@@ -148,6 +154,10 @@ class ReshapeSinker {
     const Shape of_split = shape(form(split)), to{of_split[0], of_split[1], flat[1], flat[2]};
     for (const ValueId id : n.inputs)
       if (shape(id).rank() != 3 || shape(id)[0] != flat[0]) return std::nullopt;
+    const auto is_split = [&](ValueId id) {
+      return splits_batches(id) || (static_cast<size_t>(id) < maker_.size() && maker_[static_cast<size_t>(id)] >= 0);
+    };
+    split_[static_cast<size_t>(n.outputs[0])] = is_split(n.inputs[0]) && is_split(n.inputs[1]);
     Node product = n;
     product.origin = "Reshape+MatMul+Reshape";
     for (ValueId& id : product.inputs) id = batches(step, id, {to[0], to[1], shape(id)[1], shape(id)[2]});
@@ -257,6 +267,7 @@ class ReshapeSinker {
   Graph& graph_;
   std::vector<Step> steps_;
   std::vector<int> maker_;     ///< by value of the graph as it was: the step of the Reshape that makes it; -1: another
+  std::vector<char> split_;    ///< by the same: 1 for a product that costs no Reshapes of its operands in another form
   std::vector<ValueId> form_;  ///< by the same: the value in another shape
   std::vector<ValueId> same_;  ///< by the same: a value that readers take in its place
   std::unordered_map<ValueId, ValueId> named_;  ///< of those that are new: the graph's own value that it becomes

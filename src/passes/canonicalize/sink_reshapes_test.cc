@@ -48,6 +48,24 @@ TEST(SinkReshapes, ProductsOfBatchesOfHeads) {
                                             Op::kSoftmax, Op::kMatMul}));
 }
 
+// One position of grouped queries: its heads are no more than another shape, and two heads share keys and values.
+TEST(SinkReshapes, OnePositionOfGroupedQueries) {
+  check_fused({1, 1, 32},
+              [](Forms& f, ValueId x) {
+                const auto cache = [&](uint32_t seed) {
+                  const ValueId heads = f.transpose(f.mul(f.weights({1, 6, 2, 8}, seed), f.mean(x)), {0, 2, 1, 3});
+                  return f.op(Op::kExpand, make_attrs<NoAttrs>(),
+                              {f.reshape(heads, {1, 2, 1, 6, 8}), f.b.i64({1, 2, 2, 6, 8})});
+                };
+                const ValueId k = f.transpose(f.mul(f.reshape(cache(5), {1, 4, 6, 8}), 0.7), {0, 1, 3, 2});
+                const ValueId scores = f.matmul(f.reshape(x, {4, 1, 8}), f.reshape(k, {4, 8, 6}));
+                const ValueId shown = f.binary(Binary::kAdd, f.reshape(scores, {1, 4, 1, 6}), f.weights({1, 1, 1, 6}));
+                const ValueId weights = f.reshape(f.softmax(shown), {4, 1, 6});
+                return f.reshape(f.matmul(weights, f.reshape(cache(6), {4, 6, 8})), {1, 1, 4, 8});
+              },
+              {"Reduce", "Binary", "Binary", "Attention"});
+}
+
 // The style of torch's converter to TFLite: scores are scaled, and a mask is added, in three dimensions.
 TEST(SinkReshapes, ScaledAndMaskedScoresOfThreeDimensions) {
   check_fused({1, 5, 32},

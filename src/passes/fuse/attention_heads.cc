@@ -22,6 +22,22 @@ ValueId give_new(Pattern& in, size_t index, Node n, const Shape& shape) {
   return made;
 }
 
+/// True if nothing but `read` follows from a value.
+bool leads_only_to(const Pattern& in, ValueId id, ValueId read) {
+  for (int steps = 0; steps < 8; ++steps) {
+    double scale = 1;
+    const ValueId of = in.without_scale(read, scale);
+    if (!in.only_read_by(read, of)) return false;
+    if (of == id) return true;
+    const int maker = in.index_of_producer(of);
+    if (maker < 0) return false;
+    const Op op = in.node(maker).op;
+    if (op != Op::kReshape && op != Op::kUnsqueeze && op != Op::kExpand && op != Op::kTranspose) return false;
+    read = in.node(maker).inputs[0];
+  }
+  return false;
+}
+
 }  // namespace
 
 int split_of(const Pattern& in, ValueId id, bool turned, double& scale) {
@@ -67,6 +83,26 @@ ValueId rows_of_channels(Pattern& in, size_t index, ValueId split) {
   Node n = remade(in.node(static_cast<int>(index)), Op::kTranspose,
                   make_attrs<TransposeAttrs>(std::vector<int64_t>{0, 2, 1}), {x}, "Transpose");
   return give_new(in, index, std::move(n), Shape{s[0], s[2], s[1]});
+}
+
+ValueId flat_of_one(Pattern& in, ValueId id) {
+  const Node* split = in.producer(id, Op::kReshape);
+  const Node* swap = split ? in.producer(split->inputs[0], Op::kTranspose) : nullptr;
+  if (!swap || in.permutation(*swap) != std::vector<int64_t>{1, 0, 2} || !in.is_f32(swap->inputs[0])) return kNoValue;
+  const Shape x = in.type(swap->inputs[0]).shape;
+  if (!x.is_static() || in.type(id).shape != Shape{1, x[1], x[0], x[2]}) return kNoValue;
+  return reshape_by(in, static_cast<size_t>(in.index_of_producer(id)), swap->inputs[0], {1, x[0], x[1] * x[2]});
+}
+
+ValueId flat_of_heads(Pattern& in, ValueId id, ValueId read) {
+  const int index = in.index_of_producer(id);
+  const Node& swap = in.node(index);
+  const ValueId x = swap.inputs[0];
+  const Shape s = in.type(x).shape;
+  if (!in.is_f32(x) || !s.is_static() || s.elements() == 0 || !leads_only_to(in, id, read)) return kNoValue;
+  const Shape rows{s[0], s[1], s[2] * s[3]};
+  return give_new(in, static_cast<size_t>(index),
+                  remade(swap, Op::kReshape, make_attrs<ReshapeAttrs>(), {x, dims_of(in, rows)}, "Reshape"), rows);
 }
 
 ValueId reshape_by(Pattern& in, size_t index, ValueId x, const Shape& shape) {

@@ -17,6 +17,13 @@ ValueId flatten_split(Pattern& in, int split);
 bool is_channels(const Pattern& in, ValueId id);
 /// Makes the node at an index give [B, T, H * D] of what is_channels() says of `split`, a new value.
 ValueId rows_of_channels(Pattern& in, size_t index, ValueId split);
+/// x [1, S, H * D], a new value, of a value that is x as [S, H, D], transposed to [H, S, D], as [1, H, S, D]: torch's
+/// MultiheadAttention puts the batch behind the sequence. kNoValue if the value is none, or its Reshape has other
+/// readers.
+ValueId flat_of_one(Pattern& in, ValueId id);
+/// x [B, S, H * D], a new value, of a value that is x [B, S, H, D] transposed to [B, H, S, D]. kNoValue if the value is
+/// none, or if anything but `read` follows from it: a product's operand, made of it by scales and moved elements.
+ValueId flat_of_heads(Pattern& in, ValueId id, ValueId read);
 /// Makes the Reshape at an index give x as `shape`, a new value.
 ValueId reshape_by(Pattern& in, size_t index, ValueId x, const Shape& shape);
 /// A constant: the dimensions of `shape`.

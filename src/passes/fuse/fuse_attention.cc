@@ -343,29 +343,21 @@ class AttentionFuser {
   /// read: what a product reads of it.
   ValueId flat(ValueId id, ValueId read) {
     if (in_.only_read_by(read, id)) {
-      if (const ValueId one = flat_of_one(id); one != kNoValue) return one;
+      if (const ValueId one = flat_of_one(in_, id); one != kNoValue) return one;
       if (const Node* turn = transpose(id, kTurn); turn && is_channels(in_, turn->inputs[0]))
         return rows_of_channels(in_, static_cast<size_t>(in_.index_of_producer(id)), turn->inputs[0]);
     }
     const Node* swap = transpose(id, kSwapHeads);
     const Node* split = swap ? in_.producer(swap->inputs[0], Op::kReshape) : nullptr;
-    if (!split || !in_.is_f32(split->inputs[0])) return kNoValue;
+    if (!swap) return kNoValue;
+    if (!split || !in_.is_f32(split->inputs[0])) return flat_of_heads(in_, id, read);
     const Shape &x = in_.type(split->inputs[0]).shape, &y = in_.type(split->outputs[0]).shape;
-    if (x.rank() != 3 || y.rank() != 4 || y[2] < 0 || y[3] < 0 || x[2] != y[2] * y[3]) return kNoValue;
+    if (x.rank() != 3 || y.rank() != 4 || y[2] < 0 || y[3] < 0 || x[2] != y[2] * y[3])
+      return flat_of_heads(in_, id, read);
     const Tensor* target = in_.constant(split->inputs[1]);
     const bool copies = target && target->elements() == 4 && (get_int(*target, 0) == 0 || get_int(*target, 1) == 0) &&
                         !static_cast<const ReshapeAttrs&>(*split->attrs).allow_zero;
     return copies || (x[0] > 0 && x[0] == y[0]) || (x[1] > 0 && x[1] == y[1]) ? split->inputs[0] : kNoValue;
-  }
-  /// The same of x [S, H, D], transposed to [H, S, D], as [1, H, S, D]: torch's MultiheadAttention puts the batch
-  /// behind the sequence. Its Reshape, which nothing else may read, gives x as [1, S, H * D] from then on.
-  ValueId flat_of_one(ValueId id) {
-    const Node* split = in_.producer(id, Op::kReshape);
-    const Node* swap = split ? transpose(split->inputs[0], {1, 0, 2}) : nullptr;
-    if (!swap || !in_.is_f32(swap->inputs[0])) return kNoValue;
-    const Shape x = in_.type(swap->inputs[0]).shape;
-    if (!x.is_static() || in_.type(id).shape != Shape{1, x[1], x[0], x[2]}) return kNoValue;
-    return reshape_by(in_, static_cast<size_t>(in_.index_of_producer(id)), swap->inputs[0], {1, x[0], x[1] * x[2]});
   }
   /// True for a value [B, H, S, D] as [B, S, H, D] or [B, H, D, S], or of a batch of one as [S, 1, H, D];
   /// [B0, B1, H, S, D] as [B0, B1, S, H, D], or [H, S, D] as [S, H, D].
