@@ -386,8 +386,11 @@ void recompose(Graph& graph) {
       made = run_time_quantized(in, n);
     } else if (n.op == Op::kReshape) {
       made = group_normalization(in, n);
-    } else if (n.op == Op::kConcat && builds_op("ScatterND")) {
-      made = list_with_item(in, n);
+    } else if (n.op == Op::kConcat) {
+      if (builds_op("ScatterND")) made = list_with_item(in, n);
+      if (builds_op("Rotary") && !made) made = rotary_embedding(in, n);
+    } else if (n.op == Op::kTranspose && builds_op("Rotary")) {
+      made = rotary_of_rows(in, n);
     } else if (n.op == Op::kReduce) {
       made = vector_norm(in, n);
     } else if (n.op == Op::kEinsum) {
