@@ -1,8 +1,11 @@
 #include "passes/canonicalize/extents.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "ops/core/op.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"
 #include "ops/shape/shape.h"
@@ -12,6 +15,8 @@ namespace smelt {
 namespace {
 
 constexpr Extent kOne{kNoValue, 1};
+
+bool is_list_type(DType t) { return t == DType::kI64 || t == DType::kI32 || t == DType::kBool; }
 
 /// One dimension of a broadcast; `own` where it is not told which of the two it is.
 Extent broadcast(const Extent& a, const Extent& b, const Extent& own) {
@@ -58,8 +63,7 @@ void copy_but(Extents& made, const Extents& x, int64_t axis) {
 }  // namespace
 
 std::optional<Extents> literals(const Tensor* t) {
-  if (!t || t->rank() > 1 || t->quant() || (t->dtype() != DType::kI64 && t->dtype() != DType::kI32) ||
-      t->elements() > Shape::kMaxRank)
+  if (!t || t->rank() > 1 || t->quant() || !is_list_type(t->dtype()) || t->elements() > Shape::kMaxRank)
     return std::nullopt;
   Extents list;
   for (int64_t i = 0; i < t->elements(); ++i) list.push_back({kNoValue, get_int(*t, i)});
@@ -68,6 +72,19 @@ std::optional<Extents> literals(const Tensor* t) {
 
 ExtentFlow::ExtentFlow(const Graph& graph, bool exact_inputs)
     : graph_(graph), exact_inputs_(exact_inputs), dims_(graph.values.size()), lists_(graph.values.size()) {}
+
+void ExtentFlow::trust_names() {
+  std::unordered_map<std::string_view, Extent> first;
+  for (const ValueId id : graph_.inputs) {
+    if (id == kNoValue) continue;
+    const Value& v = graph_.value(id);
+    Extents own = dims(id);
+    for (size_t d = 0; d < own.size() && d < v.dim_names.size(); ++d)
+      if (!v.dim_names[d].empty() && !own[d].is_literal())
+        own[d] = first.try_emplace(v.dim_names[d], own[d]).first->second;
+    dims_[static_cast<size_t>(id)] = std::move(own);
+  }
+}
 
 Extent ExtentFlow::dimension(ValueId id, int d) const {
   const int64_t extent = graph_.value(id).type.shape[d];
@@ -151,6 +168,10 @@ Extents ExtentFlow::dims_of(const Node& n, ValueId out) const {
       return of_reshape(n, x, std::move(made));
     case Op::kGather:
       return of_gather(n, x);
+    case Op::kExpand:
+      return of_expand(n, x, std::move(made));
+    case Op::kUnsqueeze:
+      return of_unsqueeze(n, x, made.size());
     case Op::kConcat: {
       // All operands have these extents. Caches come first, what is computed from the inputs last.
       const ValueId last = n.inputs.back();
@@ -223,11 +244,32 @@ Extents ExtentFlow::of_gather(const Node& n, const Extents& x) const {
   return made;
 }
 
+Extents ExtentFlow::of_expand(const Node& n, const Extents& x, Extents made) const {
+  const auto target = n.inputs.size() > 1 ? list(n.inputs[1]) : std::nullopt;
+  if (!target || std::max(target->size(), x.size()) != made.size()) return {};
+  broadcast_into(made, x, *target, 0);
+  return made;
+}
+
+Extents ExtentFlow::of_unsqueeze(const Node& n, const Extents& x, size_t rank) const {
+  const auto axes = n.inputs.size() > 1 ? literals(constant(n.inputs[1])) : std::nullopt;
+  if (!axes || x.size() + axes->size() != rank) return {};
+  std::vector<bool> added(rank, false);
+  for (const Extent& axis : *axes) {
+    const int64_t at = axis.number < 0 ? axis.number + static_cast<int64_t>(rank) : axis.number;
+    if (at < 0 || at >= static_cast<int64_t>(rank) || added[static_cast<size_t>(at)]) return {};
+    added[static_cast<size_t>(at)] = true;
+  }
+  Extents made;
+  auto next = x.begin();
+  for (size_t d = 0; d < rank; ++d) made.push_back(added[d] ? kOne : *next++);
+  return made;
+}
+
 /// Elements of output 0, where they are put together from dimensions.
 std::optional<Extents> ExtentFlow::list_of(const Node& n) const {
   const ValueType& y = graph_.value(n.outputs[0]).type;
-  if (y.kind != ValueType::Kind::kTensor || y.quant || !y.ranked || y.shape.rank() > 1 ||
-      (y.dtype != DType::kI64 && y.dtype != DType::kI32))
+  if (y.kind != ValueType::Kind::kTensor || y.quant || !y.ranked || y.shape.rank() > 1 || !is_list_type(y.dtype))
     return std::nullopt;
   switch (n.op) {
     case Op::kShapeOf: {
@@ -249,6 +291,10 @@ std::optional<Extents> ExtentFlow::list_of(const Node& n) const {
     case Op::kConcat:
     case Op::kStack:
       return list_of_join(n);
+    case Op::kBinary:
+      return list_of_equal(n);
+    case Op::kWhere:
+      return list_of_where(n);
     default:
       return std::nullopt;
   }
@@ -284,6 +330,34 @@ std::optional<Extents> ExtentFlow::list_of_gather(const Node& n) const {
     const auto one = index.number < 0 && !a.negative ? std::nullopt : element(*x, index.number);
     if (!one) return std::nullopt;
     made.push_back(one->front());
+  }
+  return made;
+}
+
+/// Of a list of dimensions and numbers, whether each equals a number: a dimension is none below 0.
+std::optional<Extents> ExtentFlow::list_of_equal(const Node& n) const {
+  const auto a = list(n.inputs[0]), b = n.inputs.size() > 1 ? list(n.inputs[1]) : std::nullopt;
+  if (static_cast<const BinaryAttrs&>(*n.attrs).fn != Binary::kEqual || !a || !b || a->size() != b->size())
+    return std::nullopt;
+  Extents made;
+  for (size_t i = 0; i < a->size(); ++i) {
+    const Extent &left = (*a)[i], &right = (*b)[i];
+    const bool never = (left.is_literal() && left.number < 0) || (right.is_literal() && right.number < 0);
+    if (left != right && !never && !(left.is_literal() && right.is_literal())) return std::nullopt;
+    made.push_back({kNoValue, left == right});
+  }
+  return made;
+}
+
+std::optional<Extents> ExtentFlow::list_of_where(const Node& n) const {
+  if (n.inputs.size() != 3) return std::nullopt;
+  const auto condition = list(n.inputs[0]), a = list(n.inputs[1]), b = list(n.inputs[2]);
+  if (!condition || !a || !b || a->size() != condition->size() || b->size() != condition->size()) return std::nullopt;
+  Extents made;
+  for (size_t i = 0; i < condition->size(); ++i) {
+    const Extent& c = (*condition)[i];
+    if (!c.is_literal()) return std::nullopt;
+    made.push_back(c.number != 0 ? (*a)[i] : (*b)[i]);
   }
   return made;
 }

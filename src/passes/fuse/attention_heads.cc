@@ -22,6 +22,15 @@ ValueId give_new(Pattern& in, size_t index, Node n, const Shape& shape) {
   return made;
 }
 
+/// Dimensions of a value: those that its type states are numbers, for heads and their copies follow from weights.
+Extents extents_of(const Pattern& in, const ExtentFlow& flow, ValueId id) {
+  Extents dims = flow.dims(id);
+  const Shape& s = in.type(id).shape;
+  for (int d = 0; d < s.rank(); ++d)
+    if (s[d] >= 0) dims[static_cast<size_t>(d)] = {kNoValue, s[d]};
+  return dims;
+}
+
 /// True if nothing but `read` follows from a value.
 bool leads_only_to(const Pattern& in, ValueId id, ValueId read) {
   for (int steps = 0; steps < 8; ++steps) {
@@ -68,6 +77,26 @@ ValueId flatten_split(Pattern& in, int split) {
   const int64_t batch = rank == 5 ? s[0] * s[1] : 1;
   return reshape_by(in, static_cast<size_t>(split), in.node(split).inputs[0],
                     {batch, s[rank - 3], s[rank - 2] * s[rank - 1]});
+}
+
+ValueId unrepeated_heads(const Pattern& in, const ExtentFlow& flow, ValueId id) {
+  const Node* join = in.producer(id, Op::kReshape);
+  const Node* copies = join ? in.producer(join->inputs[0], Op::kExpand) : nullptr;
+  if (!copies || !in.is_f32(copies->inputs[0])) return id;
+  const Node* split = in.producer(copies->inputs[0], Op::kUnsqueeze);
+  if (!split) split = in.producer(copies->inputs[0], Op::kReshape);
+  if (!split || !in.is_f32(split->inputs[0])) return id;
+  const Extents x = extents_of(in, flow, split->inputs[0]), wide = extents_of(in, flow, copies->outputs[0]);
+  if (x.size() != 4 || wide.size() != 5 || !x[1].is_literal() || !wide[2].is_literal()) return id;
+  const int64_t heads = x[1].number, times = wide[2].number;
+  if (heads < 1 || heads > INT32_MAX || times < 1 || times > INT32_MAX) return id;
+  const Extent one{kNoValue, 1}, all{kNoValue, heads * times};
+  const Extents joined = extents_of(in, flow, id);
+  // Its length follows from the number of elements.
+  const bool repeats = extents_of(in, flow, copies->inputs[0]) == Extents{x[0], x[1], one, x[2], x[3]} &&
+                       wide == Extents{x[0], x[1], wide[2], x[2], x[3]} && joined.size() == 4 && joined[0] == x[0] &&
+                       joined[1] == all && joined[3] == x[3];
+  return repeats ? split->inputs[0] : id;
 }
 
 bool is_channels(const Pattern& in, ValueId id) {

@@ -1,6 +1,7 @@
 // How queries, keys and values are made of values whose heads lie side by side.
 #pragma once
 
+#include "passes/canonicalize/extents.h"
 #include "passes/fuse/pattern.h"
 
 namespace smelt {
@@ -13,6 +14,9 @@ int split_of(const Pattern& in, ValueId id, bool turned, double& scale);
 const Shape& split_shape(const Pattern& in, int split);
 /// Makes a Reshape of split_of() give the same as [B0 * B1, S, H * D] or [1, S, H * D], a new value.
 ValueId flatten_split(Pattern& in, int split);
+/// [B, H, T, D] of [B, H * n, T, D] that has n copies of each head beside each other, as torch's repeat_kv makes them
+/// by way of [B, H, 1, T, D]; another value as it is. `flow`: of the graph.
+ValueId unrepeated_heads(const Pattern& in, const ExtentFlow& flow, ValueId id);
 /// True for [B, H, D, T] of [B, H * D, T], as 1x1 convolutions make queries, keys and values.
 bool is_channels(const Pattern& in, ValueId id);
 /// Makes the node at an index give [B, T, H * D] of what is_channels() says of `split`, a new value.

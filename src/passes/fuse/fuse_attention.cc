@@ -107,7 +107,7 @@ class AttentionFuser {
     const auto& last = static_cast<const MatMulAttrs&>(*weighted.attrs);
     const Node* probabilities = last.transpose_b || last.alpha != 1 ? nullptr : softmax(weighted.inputs[0]);
     if (!probabilities) return false;
-    h.v = unrepeated(weighted.inputs[1]);
+    h.v = unrepeated_heads(in_, flow(), weighted.inputs[1]);
     ValueId scores = probabilities->inputs[0];
     const Node* scored = scaled_scores(scores, h);
     if (!scored) {
@@ -132,7 +132,7 @@ class AttentionFuser {
     h.q = in_.without_scale(h.read_q, h.scale);
     h.k = in_.without_scale(h.read_k, h.scale);
     if (!a.transpose_b && !turn_keys(h)) return false;
-    h.k = unrepeated(h.k);
+    h.k = unrepeated_heads(in_, flow(), h.k);
     return std::isfinite(h.scale) && h.scale != 0 && same_heads(h);
   }
   /// The product of scale * q k', or of c * tanh(scale / c * q k').
@@ -304,22 +304,6 @@ class AttentionFuser {
     const int turned = std::max(h.k_split, h.k_channels);
     return turned < 0 ? in_.type(h.k).shape : turned_keys(in_.type(in_.node(turned).outputs[0]).shape);
   }
-  /// [B, H, T, D] of [B, H * n, T, D] that has n copies of each head beside each other, as torch's repeat_kv makes
-  /// them by way of [B, H, 1, T, D]; another value as it is.
-  ValueId unrepeated(ValueId id) const {
-    const Node* join = in_.producer(id, Op::kReshape);
-    const Node* copies = join ? in_.producer(join->inputs[0], Op::kExpand) : nullptr;
-    if (!copies || !in_.is_f32(copies->inputs[0])) return id;
-    const Node* split = in_.producer(copies->inputs[0], Op::kUnsqueeze);
-    if (!split) split = in_.producer(copies->inputs[0], Op::kReshape);
-    if (!split || !in_.is_f32(split->inputs[0])) return id;
-    const Shape &x = in_.type(split->inputs[0]).shape, &wide = in_.type(copies->outputs[0]).shape;
-    if (x.rank() != 4 || !x.is_static() || wide.rank() != 5 || !wide.is_static()) return id;
-    const bool repeats = in_.type(copies->inputs[0]).shape == Shape{x[0], x[1], 1, x[2], x[3]} &&
-                         wide == Shape{x[0], x[1], wide[2], x[2], x[3]} && x[1] > 0 && x[1] <= INT32_MAX &&
-                         wide[2] <= INT32_MAX && in_.type(id).shape == Shape{x[0], x[1] * wide[2], x[2], x[3]};
-    return repeats ? split->inputs[0] : id;
-  }
   /// True if the batch is not broadcast, and heads of queries share those of keys and values evenly.
   bool same_heads(const Heads& h) {
     const auto shape = [&](ValueId id) -> const Shape& { return in_.type(id).shape; };
@@ -331,13 +315,17 @@ class AttentionFuser {
     const int64_t k_heads = h.k_transpose < 0 ? k[1] : shape(h.k_turned)[2];
     if (q[1] < 0 || k_heads < 1 || q[1] % k_heads != 0 || k_heads != v[1] || q[3] < 0) return false;
     if (q[0] >= 0 && q[0] == k[0] && q[0] == v[0]) return true;
+    const Extent batch = flow().dims(h.q)[0];
+    const ValueId keys = h.k_transpose < 0 ? h.k : h.k_turned;
+    return batch == flow().dims(keys)[0] && batch == flow().dims(h.v)[0];
+  }
+  const ExtentFlow& flow() {
     if (!flow_) {
       flow_.emplace(graph_, false);
+      flow_->trust_names();  // an Attention checks that batches are the same
       for (const Node& n : graph_.nodes) flow_->add(n);
     }
-    const Extent batch = flow_->dims(h.q)[0];
-    const ValueId keys = h.k_transpose < 0 ? h.k : h.k_turned;
-    return batch == flow_->dims(keys)[0] && batch == flow_->dims(h.v)[0];
+    return *flow_;
   }
   /// x [B, S, H*D] of a value that is x as [B, S, H, D], transposed to [B, H, S, D]; kNoValue if it is none.
   /// read: what a product reads of it.
