@@ -97,13 +97,15 @@ class Updater {
       const ValueType& t = type(static_cast<size_t>(node.inputs[0]));
       in.emplace_back(Tensor::view(t.dtype, t.shape, nullptr, nullptr));
     } else {
+      // What moves elements takes no more time than its results are large.
+      const bool moves = (op_info(node.op).flags & kDataMovement) != 0;
       for (ValueId id : node.inputs) {
         const Tensor* known = id == kNoValue ? nullptr : content(static_cast<size_t>(id));
-        if (id != kNoValue && (!known || known->elements() > kFoldElements)) return false;
+        if (id != kNoValue && (!known || (!moves && known->elements() > kFoldElements))) return false;
         in.push_back(known ? Datum(*known) : Datum{});
       }
       for (const ValueType& t : types)
-        if (t.is_static() && t.shape.elements() > kFoldElements) return false;
+        if (t.is_static() ? t.shape.elements() > kFoldElements : moves) return false;
     }
     if (!env_.fold_node(graph_, node, std::move(in), out).ok() || out.size() != node.outputs.size()) return false;
     for (size_t i = 0; i < out.size(); ++i) {
