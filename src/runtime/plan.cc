@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -99,6 +101,14 @@ void own(Datum& d) {
     if (item.is_tensor() && (item.tensor.owner() || !item.tensor.raw())) continue;
     own(item);
   }
+}
+
+/// True if a tensor's contents begin in those of another one.
+bool lies_in(const Datum& part, const Datum& whole) {
+  if (!part.is_tensor() || !whole.is_tensor() || !whole.tensor.raw()) return false;
+  const auto* const begin = static_cast<const std::byte*>(whole.tensor.raw());
+  const auto* const at = static_cast<const std::byte*>(part.tensor.raw());
+  return at && !std::less<>()(at, begin) && std::less<>()(at, begin + std::max<size_t>(whole.tensor.bytes(), 1));
 }
 
 /// Reference kernels find their outputs zeroed, as in the obvious executor.
@@ -270,7 +280,32 @@ Status Plan::run_state(PlannedEnvironment& env, const Step& step, const StateSte
   return Ok();
 }
 
+Status Plan::run_branch(PlannedEnvironment& env, const Step& step, int graph, int depth) {
+  dynamic_in_.clear();
+  for (const int32_t id : std::span(step.in).subspan(1)) dynamic_in_.push_back(id < 0 ? Datum{} : value(id));
+  SMELT_TRY(env.run(graph, dynamic_in_, {depth + 1, OutputLifetime::kNextRun}, dynamic_out_));
+  if (dynamic_out_.size() < step.out.size())
+    return InvalidModel("graph '", env.module->graphs[static_cast<size_t>(graph)].name, "' gives ", dynamic_out_.size(),
+                        " results, ", step.out.size(), " expected");
+  for (size_t i = 0; i < step.out.size(); ++i) {
+    if (step.out[i] < 0) continue;
+    Datum& result = dynamic_out_[i];
+    // What lies in an argument's memory does not hold: this plan may use that memory again.
+    if (!result.is_tensor() || std::ranges::any_of(dynamic_in_, [&](const Datum& d) { return lies_in(result, d); }))
+      own(result);
+    if (result.is_tensor()) SMELT_TRY(env.control.charge(result.tensor.bytes()));
+    value(step.out[i]) = std::move(result);
+  }
+  return Ok();
+}
+
 Status Plan::run_dynamic(PlannedEnvironment& env, const Step& step, DynamicStep& work, int depth) {
+  if (step.node->op == Op::kIf && !env.device()) {
+    const auto& a = static_cast<const IfAttrs&>(*step.node->attrs);
+    SMELT_ASSIGN(const bool condition, condition_of(value(step.in[0])));
+    const int branch = condition ? a.then_graph : a.else_graph;
+    if (env.lends_results(branch)) return run_branch(env, step, branch, depth);
+  }
   dynamic_in_.clear();
   dynamic_in_.reserve(step.in.size());
   for (int32_t id : step.in) dynamic_in_.push_back(id < 0 ? Datum{} : value(id));

@@ -124,6 +124,8 @@ class Plan {
   Status run_state(PlannedEnvironment& env, const Step& step, const StateStep& work);
   Status run_dynamic(PlannedEnvironment& env, const Step& step, DynamicStep& work, int depth);
   Status run_while(PlannedEnvironment& env, const Step& step, DynamicStep& work, int depth);
+  /// An If's branch `graph`, whose results stay in its plan's memory.
+  Status run_branch(PlannedEnvironment& env, const Step& step, int graph, int depth);
   /// Shows what a step made, as far as it lies on the host.
   Status show(ValueTap& tap, const Step& step);
   /// Adds the time that a step took, or what the nodes of its segment say.

@@ -44,11 +44,32 @@ void log_plan(const Plan& plan, CompileMode mode, const LogSink& log) {
     log(LogLevel::kInfo, Cat("'", plan.graph().name, "': reference kernel of ", name, " (", count, ")"));
 }
 
+/// By graph: true if one node runs it, and it neither uses variables nor runs other graphs, whose plans might change.
+std::vector<bool> graphs_that_lend_results(const Module& module) {
+  std::vector<int> callers(module.graphs.size(), 0);
+  std::vector<bool> lends(module.graphs.size(), true);
+  for (const Method& m : module.methods) lends[static_cast<size_t>(m.graph)] = false;
+  for (size_t g = 0; g < module.graphs.size(); ++g)
+    for (const Node& n : module.graphs[g].nodes) {
+      const OpInfo& info = op_info(n.op);
+      if (info.flags & (kEffect | kControl)) lends[g] = false;
+      if (!n.attrs || !info.graphs) continue;
+      for (const int called : info.graphs(*n.attrs))
+        if (called >= 0 && static_cast<size_t>(called) < callers.size()) ++callers[static_cast<size_t>(called)];
+    }
+  for (size_t g = 0; g < lends.size(); ++g) lends[g] = lends[g] && callers[g] == 1;
+  return lends;
+}
+
 }  // namespace
 
 PlannedEnvironment::PlannedEnvironment(std::shared_ptr<const Module> m, const SessionOptions& o,
                                        std::vector<std::shared_ptr<BackendModel>> models, CompileMode mode)
-    : Environment(std::move(m), o), mode_(mode), models_(std::move(models)), plans_(module->graphs.size()) {
+    : Environment(std::move(m), o),
+      mode_(mode),
+      models_(std::move(models)),
+      lends_results_(graphs_that_lend_results(*module)),
+      plans_(module->graphs.size()) {
   for (const auto& model : models_) {
     backends_.push_back(model->make_session(options, threads.threads()));
     if (backends_.back()->memory() == MemorySpace::kDevice) device_ = backends_.back().get();
@@ -129,11 +150,12 @@ void PlannedEnvironment::reserve_scratch(const Plan& plan) {
   if (most > 0) scratch.reserve(most);
 }
 
-PlanUpdate PlannedEnvironment::grow_plan(std::vector<std::unique_ptr<Plan>>& list, std::span<const ValueType> inputs) {
+PlanUpdate PlannedEnvironment::grow_plan(std::vector<std::unique_ptr<Plan>>& list, std::span<const ValueType> inputs,
+                                         GraphRole role) {
   if (list.empty()) return PlanUpdate::kUnchanged;
   // A plan that ran more than once may be asked for again.
-  if (Plan& last = *list.front(); last.role() != GraphRole::kEntry || last.runs() != 1 || last.parts().decomposed ||
-                                  !grows(last.parts().inputs, inputs))
+  if (Plan& last = *list.front();
+      last.role() != role || last.runs() != 1 || last.parts().decomposed || !grows(last.parts().inputs, inputs))
     return PlanUpdate::kUnchanged;
   // Where memory runs out half-way, the plan goes.
   std::unique_ptr<Plan> plan = std::move(list.front());
@@ -154,7 +176,8 @@ Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType>
   const size_t nodes = module->graphs[static_cast<size_t>(graph)].nodes.size();
   SMELT_TRY(control.spend(kPlanSteps + 4 * nodes));
   auto update = PlanUpdate::kUnchanged;
-  if (kCachesGrow && !given.empty() && role == GraphRole::kEntry) update = grow_plan(list, inputs);
+  const bool may_grow = role == GraphRole::kEntry || lends_results(graph);
+  if (kCachesGrow && !given.empty() && may_grow) update = grow_plan(list, inputs, role);
   if (update == PlanUpdate::kDone) return list.front().get();
   const Plan* before = list.empty() ? nullptr : list.front().get();
   if (mode_ == CompileMode::kRun) expect_blocks(size.constants);

@@ -37,6 +37,8 @@ class PlannedEnvironment final : public Environment {
   Result<const Plan*> prepare(int graph, std::span<const ValueType> inputs);
   const std::vector<std::unique_ptr<Plan>>& plans(int graph) const { return plans_[static_cast<size_t>(graph)]; }
   const Plan* latest(int graph) const;  ///< the plan that ran last; null before the first run
+  /// True if the results of a graph, which one node alone runs, hold in its plan's memory until that node runs again.
+  bool lends_results(int graph) const { return lends_results_[static_cast<size_t>(graph)]; }
 
   /// Computes a node while planning, with the reference kernel: what runs once is not worth choosing a kernel for.
   Status fold_node(const Graph& graph, const Node& node, std::vector<Datum> in, std::vector<Datum>& out);
@@ -67,7 +69,7 @@ class PlannedEnvironment final : public Environment {
   };
   /// Makes of the plan that ran last one for these inputs, if it ran once and they are larger: plans for caches that
   /// grow by a row a run are not asked for again.
-  PlanUpdate grow_plan(std::vector<std::unique_ptr<Plan>>& list, std::span<const ValueType> inputs);
+  PlanUpdate grow_plan(std::vector<std::unique_ptr<Plan>>& list, std::span<const ValueType> inputs, GraphRole role);
   /// As much as the step on the host that asks for most takes.
   void reserve_scratch(const Plan& plan);
   Result<Plan*> add_plan(int graph, std::span<const ValueType> inputs, std::span<const Datum> given, GraphRole role);
@@ -79,6 +81,7 @@ class PlannedEnvironment final : public Environment {
   BackendSession* device_ = nullptr;
   std::shared_ptr<ArenaMemory> entry_arena_;
   std::map<const Node*, LateKernel> late_;
+  std::vector<bool> lends_results_;  ///< by graph
   bool folding_ = false;
   PackTime pack_time_ = PackTime::kPlan;
   uint64_t runs_ = 0;                                      ///< that have ended
