@@ -144,6 +144,7 @@ Extents ExtentFlow::dims_of(const Node& n, ValueId out) const {
     case Op::kDequantize:
     case Op::kQuantizeLinear:
     case Op::kDequantizeLinear:
+    case Op::kDynamicQuantize:
       return x;
     case Op::kBinary:
     case Op::kWhere: {
@@ -157,6 +158,7 @@ Extents ExtentFlow::dims_of(const Node& n, ValueId out) const {
       return all;
     }
     case Op::kMatMul:
+    case Op::kMatMulInteger:
       return of_product(n, x, std::move(made));
     case Op::kConv:
     case Op::kPool:
