@@ -12,6 +12,7 @@
 #include "graph/node_label.h"
 #include "ops/control/bodies.h"
 #include "ops/control/control.h"
+#include "runtime/owned_outputs.h"
 #include "runtime/planned_environment.h"
 
 namespace smelt {
@@ -162,49 +163,6 @@ class LentMemory {
   std::vector<std::pair<Segment*, std::span<std::byte>>> memory_;
 };
 
-/// Outputs of fewer bytes are copied from the arena: storage that steps write to in its place would cost more.
-constexpr size_t kCopiedBytes = size_t{8} << 10;
-
-/// Outputs of a run in storage of their own, which steps write to in place of the arena, for as long as this lives.
-class OwnedOutputs {
- public:
-  explicit OwnedOutputs(PlanParts& parts) : parts_(parts) {}
-  OwnedOutputs(const OwnedOutputs&) = delete;
-  OwnedOutputs& operator=(const OwnedOutputs&) = delete;
-  ~OwnedOutputs() {
-    if (!moved_.empty()) move_back();
-  }
-  /// Gives storage to those outputs that have memory in the arena, but for small ones.
-  Status allocate() {
-    for (const ValueId id : parts_.graph->outputs) {
-      if (id == kNoValue || tensor(id).bytes() < kCopiedBytes || !parts_.slot_of(id) || tensor(id).owner()) continue;
-      if (!parts_.findings.types[static_cast<size_t>(id)].is_static()) continue;  // it gets its shape later
-      void* const in_arena = tensor(id).raw();
-      SMELT_ASSIGN(const Tensor own, Tensor::allocate(tensor(id).dtype(), tensor(id).shape(), false));
-      moved_.emplace_back(id, in_arena);
-      move(id, own);
-    }
-    return Ok();
-  }
-  /// True if the output's storage is its own, and nothing else has it.
-  bool is_own(ValueId id) const { return parts_.slot_of(id) && tensor(id).owner().use_count() == 1; }
-
- private:
-  Tensor& tensor(ValueId id) const { return parts_.values[static_cast<size_t>(id)].tensor; }
-  [[gnu::cold]] void move_back() const {
-    for (const auto& [id, in_arena] : moved_) move(id, Tensor::view(DType::kU8, Shape{}, in_arena, nullptr));
-  }
-  /// The value lies where `storage` does from now on.
-  [[gnu::cold]] void move(ValueId id, const Tensor& storage) const {
-    Tensor& t = tensor(id);
-    Tensor moved = Tensor::view(t.dtype(), t.shape(), storage.raw(), storage.owner());
-    moved.set_quant(t.quant());
-    t = std::move(moved);
-  }
-  PlanParts& parts_;
-  std::vector<std::pair<ValueId, void*>> moved_;  ///< with where they lie in the arena
-};
-
 /// Constants of a model, in bytes, that push what a step reads beside them out of the caches before it runs again.
 constexpr size_t kBeyondCaches = size_t{8} << 20;
 
@@ -283,7 +241,12 @@ Status Plan::run_state(PlannedEnvironment& env, const Step& step, const StateSte
 Status Plan::run_branch(PlannedEnvironment& env, const Step& step, int graph, int depth) {
   dynamic_in_.clear();
   for (const int32_t id : std::span(step.in).subspan(1)) dynamic_in_.push_back(id < 0 ? Datum{} : value(id));
-  SMELT_TRY(env.run(graph, dynamic_in_, {depth + 1, OutputLifetime::kNextRun}, dynamic_out_));
+  const auto is_output = [&](ValueId id) {
+    return id != kNoValue && std::ranges::find(this->graph().outputs, id) != this->graph().outputs.end();
+  };
+  const bool given_away = lifetime_ == OutputLifetime::kOwned && std::ranges::any_of(step.out, is_output);
+  const OutputLifetime lifetime = given_away ? OutputLifetime::kOwned : OutputLifetime::kNextRun;
+  SMELT_TRY(env.run(graph, dynamic_in_, {depth + 1, lifetime}, dynamic_out_));
   if (dynamic_out_.size() < step.out.size())
     return InvalidModel("graph '", env.module->graphs[static_cast<size_t>(graph)].name, "' gives ", dynamic_out_.size(),
                         " results, ", step.out.size(), " expected");
@@ -452,6 +415,7 @@ void Plan::release_inputs() {
 Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, const GraphCall& call,
                  std::vector<Datum>& outputs) {
   ++runs_;
+  lifetime_ = call.outputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     Datum& given = value(graph().inputs[i]);
     given = inputs[i];
@@ -486,11 +450,14 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, const G
   for (size_t i = 0; i < outputs.size(); ++i) {
     const ValueId id = graph().outputs[i];
     if (id == kNoValue) continue;
-    const Datum& d = value(id);
-    const bool copied = call.outputs == OutputLifetime::kOwned && d.is_tensor() && !(call.depth > 0 && passed_on(id)) &&
-                        !own.is_own(id);
-    if (copied)
+    Datum& d = value(id);
+    const bool owned = call.outputs == OutputLifetime::kOwned && d.is_tensor();
+    // Made in this run, by this plan alone.
+    const bool alone = owned && d.tensor.owner().use_count() == 1 && !parts_.findings.folded[static_cast<size_t>(id)];
+    if (owned && !alone && !(call.depth > 0 && passed_on(id)))
       outputs[i] = Datum(d.tensor.clone());
+    else if (alone && !parts_.slot_of(id) && std::ranges::count(graph().outputs, id) == 1)
+      outputs[i] = std::exchange(d, {});
     else
       outputs[i] = d;
   }

@@ -135,6 +135,7 @@ class Plan {
 
   PlanParts parts_;
   uint64_t runs_ = 0;
+  OutputLifetime lifetime_ = OutputLifetime::kNextRun;  ///< of the run that began last
   std::vector<Datum> dynamic_in_, dynamic_out_;
 };
 
