@@ -175,7 +175,7 @@ Result<Tensor> lengthened(const Tensor& x, int64_t extent) {
 }
 
 /// Opset 8: every value has a leading batch dimension, the scanned ones a sequence dimension behind it.
-Status scan_batched(KernelContext& ctx, const ScanAttrs& a) {
+[[gnu::cold]] Status scan_batched(KernelContext& ctx, const ScanAttrs& a) {
   const auto states = static_cast<int>(a.states), scans = static_cast<int>(a.scans);
   for (int i = 1; i < 1 + states + scans; ++i)
     if (!ctx.datum(i).is_tensor() || ctx.input(i).rank() < (i <= states ? 1 : 2))
