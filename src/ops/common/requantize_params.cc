@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "ops/common/fixed_point.h"
 #include "ops/common/requantizer.h"
 #include "tensor/numeric.h"
 
@@ -154,6 +155,32 @@ bool RequantizeParams::make_exact(int64_t most, LeastNumbers search) {
   return exact;
 }
 
+bool RequantizeParams::set_factors(const RescaleFactors& of, size_t channels) {
+  const size_t padded = channels + 64;
+  if (rounding == Rounding::kFloatHalfEven) {
+    factors.resize(padded);
+  } else {
+    if (rounding == Rounding::kDoubleHalfAway) double_factors.resize(padded);
+    multipliers.resize(padded);
+    shifts.resize(padded);
+  }
+  for (size_t c = 0, i = 0; c < channels; ++c, i = i + 1 == of.size() ? 0 : i + 1) {
+    const float factor = of.factor(i);
+    if (!std::isfinite(factor)) return false;
+    if (rounding == Rounding::kFloatHalfEven) {
+      factors[c] = factor;
+      continue;
+    }
+    const double double_factor = of.double_factor(i);
+    const FixedFactor fixed = fixed_factor(double_factor);
+    if (rounding == Rounding::kFixedDouble && fixed.shift < -31) return false;
+    if (rounding == Rounding::kDoubleHalfAway) double_factors[c] = double_factor;
+    multipliers[c] = fixed.multiplier;
+    shifts[c] = -fixed.shift;
+  }
+  return true;
+}
+
 void RequantizeParams::prepare(LeastNumbers search) {
   steps = Steps::kAll;
   if (rounding == Rounding::kFloatHalfEven) {
@@ -220,28 +247,9 @@ std::optional<RequantizeParams> RequantizeParams::make(const NodeSpec& spec, int
   r.low = static_cast<int32_t>(made->low());
   r.high = static_cast<int32_t>(made->high());
   if (std::abs(made->zero()) > (1 << 20)) return std::nullopt;
-  const size_t count = static_cast<size_t>(channels), padded = count + 64;
-  const bool is_fixed = rule.rounding != Rounding::kFloatHalfEven,
-             is_double = rule.rounding == Rounding::kDoubleHalfAway;
-  if (!is_fixed) r.factors.resize(padded);
-  if (is_double) r.double_factors.resize(padded);
-  if (is_fixed) r.multipliers.resize(padded);
-  if (is_fixed) r.shifts.resize(padded);
+  const size_t count = static_cast<size_t>(channels);
   const RescaleFactors factors(*spec.inputs[0].quant, *spec.inputs[1].quant, spec.outputs[0].quant->scales[0], rule);
-  for (size_t c = 0, i = 0; c < count; ++c, i = i + 1 == factors.size() ? 0 : i + 1) {
-    const float factor = factors.factor(i);
-    if (!std::isfinite(factor)) return std::nullopt;
-    if (!is_fixed) {
-      r.factors[c] = factor;
-      continue;
-    }
-    const double double_factor = factors.double_factor(i);
-    const FixedFactor fixed = fixed_factor(double_factor);
-    if (rule.rounding == Rounding::kFixedDouble && fixed.shift < -31) return std::nullopt;
-    if (is_double) r.double_factors[c] = double_factor;
-    r.multipliers[c] = fixed.multiplier;
-    r.shifts[c] = -fixed.shift;
-  }
+  if (!r.set_factors(factors, count)) return std::nullopt;
   r.bias = integers(bias, count);
   r.reach = largest_accumulator(spec.inputs[1], channels, r.bias);
   r.prepare(search);

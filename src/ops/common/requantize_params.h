@@ -11,6 +11,8 @@
 
 namespace smelt {
 
+class RescaleFactors;
+
 /// Arithmetic progressions modulo 2^32.
 struct Progressions {
   static constexpr size_t kCount = 64;
@@ -47,7 +49,7 @@ struct RequantizeParams {
 
   /// Sets `steps` and `offsets` from the other fields. kDoubleHalfAway: `multipliers`, too, to such that fixed point
   /// gives the results of float64; where there are none, `steps` is kAll.
-  void prepare(LeastNumbers search = least_numbers);
+  [[gnu::hot]] void prepare(LeastNumbers search = least_numbers);
 
   /// Parameters of a Conv or MatMul node of quantized operands with `channels` output channels. nullopt: the output is
   /// not 8-bit, or the rescaling is not of this form; the reference kernel then runs the node.
@@ -55,8 +57,11 @@ struct RequantizeParams {
                                               LeastNumbers search = least_numbers);
 
  private:
+  // Hot: they run once a channel, and compilers take what constructors of kernels call for cold.
+  /// Sets what `rounding` has of every channel. False if a factor is out of range.
+  [[gnu::hot]] bool set_factors(const RescaleFactors& of, size_t channels);
   /// Sets `multipliers` for accumulators within [-most, most] rescaled. False if there are none that agree.
-  bool make_exact(int64_t most, LeastNumbers search);
+  [[gnu::hot]] bool make_exact(int64_t most, LeastNumbers search);
 };
 
 }  // namespace smelt
