@@ -178,7 +178,10 @@ class BinaryFixed final : public Kernel {
         bytes_(spec.outputs[0].dtype == DType::kI16 ? 2 : 1),
         rows_(SMELT_FOR_LEVEL(spec.isa, choose_fixed_vector)(node_, spec.outputs[0].dtype, small,
                                                              spec.isa.has(IsaFeature::kVnni))) {
-    if (bytes_ != 1 || !node_.near.blocks || !node_.near.certain) return;
+    // Of fewer elements the search takes longer than it saves in thousands of runs.
+    constexpr int64_t kWorthSearching = 4096;
+    if (bytes_ != 1 || !node_.near.blocks || !node_.near.certain || spec.outputs[0].shape.elements() < kWorthSearching)
+      return;
     FixedNode certain = node_;
     certain.near.blocks = node_.near.certain;
     const auto row_by = [&](const FixedNode& node) {
