@@ -25,6 +25,7 @@ namespace {
 struct Mapping {
   const std::byte* end = nullptr;
   int file = -1;  ///< open descriptor; -1: closed
+  int kept = 0;   ///< times that release_read_pages() left it as it is, since all its pages went
 };
 /// The ranges of memory that are mapped files, by their begin.
 struct Mappings {
@@ -33,8 +34,8 @@ struct Mappings {
   size_t open = 0;  ///< files among them
 
   /// The mapping that [begin, end) lies in; ranges.end(): none.
-  auto around(const std::byte* begin, const std::byte* end) const {
-    auto after = ranges.upper_bound(begin);
+  auto around(const std::byte* begin, const std::byte* end) {
+    const auto after = ranges.upper_bound(begin);
     return after == ranges.begin() || std::prev(after)->second.end < end ? ranges.end() : std::prev(after);
   }
 };
@@ -90,22 +91,22 @@ namespace {
 
 constexpr size_t kWorthReading = 4096;  ///< bytes: fewer are read where they are mapped
 
-/// Where bytes lie in a mapped file; file -1: in none, or not worth reading.
+/// Where bytes lie in a mapped file; file -1: in none that is open.
 struct FilePlace {
   int file = -1;
   off_t at = 0;
 
   static FilePlace of(const std::byte* begin, size_t bytes) {
-    if (bytes < kWorthReading) return {};
     const std::lock_guard lock(mappings().mutex);
     const auto mapping = mappings().around(begin, begin + bytes);
-    return mapping == mappings().ranges.end() ? FilePlace() : FilePlace{mapping->second.file, begin - mapping->first};
+    if (mapping == mappings().ranges.end() || mapping->second.file < 0) return {};
+    return {mapping->second.file, begin - mapping->first};
   }
 };
 
 }  // namespace
 
-void copy_file_bytes(const void* from, size_t bytes, void* to) {
+void copy_few_file_bytes(const void* from, size_t bytes, void* to) {
   const auto* begin = static_cast<const std::byte*>(from);
   auto* out = static_cast<std::byte*>(to);
   FilePlace place = FilePlace::of(begin, bytes);
@@ -119,11 +120,16 @@ void copy_file_bytes(const void* from, size_t bytes, void* to) {
   std::copy_n(begin, bytes, out);
 }
 
+void copy_file_bytes(const void* from, size_t bytes, void* to) {
+  if (bytes >= kWorthReading) return copy_few_file_bytes(from, bytes, to);
+  std::copy_n(static_cast<const std::byte*>(from), bytes, static_cast<std::byte*>(to));
+}
+
 void copy_file_lines(const void* from, size_t lines, size_t bytes, void* to, size_t stride) {
   constexpr size_t kAtOnce = 64;
   const auto* begin = static_cast<const std::byte*>(from);
   auto* out = static_cast<std::byte*>(to);
-  FilePlace place = FilePlace::of(begin, lines * bytes);
+  FilePlace place = lines * bytes < kWorthReading ? FilePlace() : FilePlace::of(begin, lines * bytes);
   for (size_t first = 0; first < lines; first += kAtOnce) {
     std::array<iovec, kAtOnce> parts;
     const size_t count = std::min(kAtOnce, lines - first), all = count * bytes;
@@ -138,16 +144,32 @@ void copy_file_lines(const void* from, size_t lines, size_t bytes, void* to, siz
   }
 }
 
-void release_pages(const void* begin, size_t bytes) {
+namespace {
+
+/// Gives the whole pages of a mapping within [begin, begin + bytes) back. read: only now and then, but all of it.
+void release(const void* begin, size_t bytes, bool read) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const uintptr_t first = round_up(reinterpret_cast<uintptr_t>(begin), page);
   const uintptr_t last = (reinterpret_cast<uintptr_t>(begin) + bytes) / page * page;
   if (first >= last) return;
-  auto* const pages = reinterpret_cast<std::byte*>(first);
+  auto *pages = reinterpret_cast<std::byte*>(first), *end = reinterpret_cast<std::byte*>(last);
   const std::lock_guard lock(mappings().mutex);
-  if (mappings().around(pages, reinterpret_cast<std::byte*>(last)) == mappings().ranges.end()) return;
-  ::madvise(pages, last - first, MADV_DONTNEED);  // of a read-only mapping: nothing is lost
+  const auto found = mappings().around(pages, end);
+  if (found == mappings().ranges.end()) return;
+  if (Mapping& mapping = found->second; read && mapping.file >= 0) {
+    constexpr int kMostKept = 64;
+    if (++mapping.kept < kMostKept) return;
+    mapping.kept = 0;
+    pages = const_cast<std::byte*>(found->first);
+    end = const_cast<std::byte*>(mapping.end);
+  }
+  ::madvise(pages, static_cast<size_t>(end - pages), MADV_DONTNEED);  // of a read-only mapping: nothing is lost
 }
+
+}  // namespace
+
+void release_pages(const void* begin, size_t bytes) { release(begin, bytes, false); }
+void release_read_pages(const void* begin, size_t bytes) { release(begin, bytes, true); }
 
 Result<std::shared_ptr<const MappedFile>> map_below(const std::string& folder, const std::string& relative) {
   namespace fs = std::filesystem;

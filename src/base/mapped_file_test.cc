@@ -49,6 +49,10 @@ TEST(MappedFile, CopiesBytesOfFilesAndOtherMemory) {
     copy_file_bytes(from + at, bytes, copy.data());
     EXPECT_TRUE(std::equal(copy.begin(), copy.end() - 1, contents.data() + at)) << at << ' ' << bytes;
     EXPECT_EQ(copy.back(), 'x');
+    std::ranges::fill(copy, 'x');
+    copy_few_file_bytes(from + at, bytes, copy.data());
+    EXPECT_TRUE(std::equal(copy.begin(), copy.end() - 1, contents.data() + at)) << at << ' ' << bytes;
+    EXPECT_EQ(copy.back(), 'x');
   };
   const int64_t before = resident_pages();
   std::vector<char> copy(kBytes);
@@ -73,6 +77,34 @@ TEST(MappedFile, CopiesBytesOfFilesAndOtherMemory) {
   std::filesystem::resize_file(path, 100'000);
   std::fill(contents.begin() + 100'000, contents.begin() + 102'400, 0);
   expect_copied(mapped, 90'000, 12'400);
+  file->reset();
+  std::filesystem::remove(path);
+}
+
+TEST(MappedFile, WhatWasReadFromTheFileIsNotGivenBack) {
+  constexpr size_t kBytes = size_t{8} << 20;
+  const std::string path = ::testing::TempDir() + "read_bytes.bin";
+  std::ofstream(path, std::ios::binary) << "begin";
+  std::filesystem::resize_file(path, kBytes);
+  auto file = MappedFile::open(path);
+  ASSERT_TRUE(file.ok());
+  const auto bytes = (*file)->bytes();
+  std::vector<std::byte> copy(kBytes);
+  const int64_t before = resident_pages();
+  const auto mapped = [&] {
+    EXPECT_EQ(std::ranges::count(bytes, std::byte{0}), static_cast<std::ptrdiff_t>(kBytes) - 5);
+    return resident_pages() - before;
+  };
+  const auto expected = static_cast<int64_t>(kBytes) / getpagesize() * 3 / 4;
+  EXPECT_GT(mapped(), expected);
+  release_read_pages(bytes.data(), kBytes / 4);
+  EXPECT_GT(resident_pages() - before, expected) << "nothing was mapped for what was read";
+  // Pages that faults nearby have mapped go in the end.
+  for (int i = 0; i < 100; ++i) {
+    copy_file_bytes(bytes.data(), kBytes / 4, copy.data());
+    release_read_pages(bytes.data(), kBytes / 4);
+  }
+  EXPECT_LT(resident_pages() - before, expected / 4);
   file->reset();
   std::filesystem::remove(path);
 }

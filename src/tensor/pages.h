@@ -17,5 +17,10 @@ inline void release_pages(const Tensor& constant) {
   while (const Tensor* source = stored->source()) stored = source;
   release_pages(stored->unaligned_bytes(), stored->bytes());
 }
+/// As release_pages(), for a constant that only copy_file_bytes() or copy_elements() has read.
+inline void release_read_pages(const Tensor& constant) {
+  if (constant.source()) return release_pages(constant);
+  release_read_pages(constant.unaligned_bytes(), constant.bytes());
+}
 
 }  // namespace smelt

@@ -66,9 +66,12 @@ class ConvI8 final : public Kernel, public TakesWeights {
     packed_ = spec.packs.get(
         key,
         [&] {
-          Packed packed =
-              is_ordered_filter(g_, filter, q_.w_zeros) ? pack(filter.data<int8_t>()) : pack_ordered(filter);
-          release_pages(filter);
+          const bool is_ordered = is_ordered_filter(g_, filter, q_.w_zeros);
+          Packed packed = is_ordered ? pack(filter.data<int8_t>()) : pack_ordered(filter);
+          if (is_ordered && chunks_.packs_from_file())
+            release_read_pages(filter);
+          else
+            release_pages(filter);
           return packed;
         },
         [&] {

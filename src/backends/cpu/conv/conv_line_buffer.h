@@ -57,6 +57,8 @@ class ConvLineBuffer {
       gemm_.pack(weights + i * g_.c_out * depth, depth, g_.c_out, bias ? bias + i * g_.c_out : nullptr, a_zero,
                  packed + i * group);
   }
+  /// True if pack() of a constant in a file reads the file.
+  bool packs_from_file() const { return gemm_.pack_bytes && !groups_.apply() && k() == g_.k(); }
   /// Memory of lines(), aligned to 64 bytes.
   int64_t scratch_bytes(int64_t threads) const {
     if (groups_.apply()) return groups_.scratch_bytes(threads);

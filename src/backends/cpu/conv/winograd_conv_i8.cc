@@ -43,8 +43,18 @@ int64_t WinogradConvI8::largest_result(const KernelSpec& spec, const ConvShape& 
   const Tensor& filter = *spec.constant(1);
   const bool as_it_lies = filter.dtype() == DType::kI8 && g.filter_o == g.k() &&
                           std::ranges::all_of(w_zeros, [](int32_t z) { return z == 0; });
-  return as_it_lies ? largest_dot(spec.isa, filter.data<int8_t>(), g.c_out, g.k(), below, above)
-                    : std::max(below, above) * 128 * g.k();
+  if (!as_it_lies) return std::max(below, above) * 128 * g.k();
+  constexpr int64_t kPart = int64_t{1} << 15;
+  // From the file, where it is one, a part at a time: the pages around the filter are not mapped then.
+  const int64_t k = g.k(), rows = std::max<int64_t>(kPart / k, 1);
+  std::vector<int8_t> part(static_cast<size_t>(std::min(rows, g.c_out) * k));
+  int64_t largest = 0;
+  for (int64_t first = 0; first < g.c_out; first += rows) {
+    const int64_t n = std::min(rows, g.c_out - first);
+    copy_file_bytes(filter.data<int8_t>() + first * k, static_cast<size_t>(n * k), part.data());
+    largest = std::max(largest, largest_dot(spec.isa, part.data(), n, k, below, above));
+  }
+  return largest;
 }
 
 WinogradConvI8::WinogradConvI8(const ConvShape& g, const std::vector<int32_t>& w_zeros, std::vector<int32_t> bias,
@@ -63,11 +73,13 @@ WinogradConvI8::WinogradConvI8(const ConvShape& g, const std::vector<int32_t>& w
       key,
       [&] {
         auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(bytes_.packed_bytes(g.k(), g.c_out)));
-        if (is_ordered_filter(g, filter, w_zeros))
+        if (is_ordered_filter(g, filter, w_zeros)) {
           bytes_.pack(filter.data<int8_t>(), g.k(), g.c_out, nullptr, 0, packed->data<char>());
-        else
+          release_read_pages(filter);
+        } else {
           bytes_.pack(ordered_filter_int8(g, filter, w_zeros).data(), g.k(), g.c_out, nullptr, 0, packed->data<char>());
-        release_pages(filter);
+          release_pages(filter);
+        }
         return packed;
       },
       [&] { return spec.contents("conv_winograd_i8", key.filter.numbers(), {bytes_.group_bytes}); });

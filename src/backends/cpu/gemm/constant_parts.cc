@@ -9,7 +9,7 @@ namespace smelt {
 
 void for_each_part(const GemmI8& gemm, const BytesOfB& b,
                    const std::function<void(const BytesOfB& part, int64_t first)>& f) {
-  constexpr int64_t kLarge = 32 * 1024, kPart = 96 * 1024;
+  constexpr int64_t kLarge = 4 * 1024, kPart = 96 * 1024;
   if (b.row_stride != 1 || b.column_stride != b.k || b.k * b.n < kLarge) return f(b, 0);
   const int64_t panel = gemm.nr() * b.k, columns = std::min(std::max<int64_t>(kPart / panel, 1) * gemm.nr(), b.n);
   const std::unique_ptr<uint8_t[]> bytes(new uint8_t[static_cast<size_t>(columns * b.k)]);
