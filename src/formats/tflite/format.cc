@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "formats/tflite/buffer_table.h"
 #include "formats/tflite/reader.h"
 
 namespace smelt {
@@ -23,9 +24,9 @@ Result<Module> load(const Source& given) {
   const size_t size =
       source.bytes.size() < FLATBUFFERS_MAX_BUFFER_SIZE ? source.bytes.size() : size_t{FLATBUFFERS_MAX_BUFFER_SIZE} - 1;
   flatbuffers::Verifier verifier(data, size, kMaxDepth, kMaxTables);
-  if (!tfl::VerifyModelBuffer(verifier))
+  if (!tflite::verify_model(verifier))
     return InvalidModel("the flatbuffer is damaged (an offset leads out of it or to an odd place)");
-  tflite::Reader reader(source, *tfl::GetModel(data));
+  tflite::Reader reader(source, size, *tfl::GetModel(data));
   return reader.read();
 }
 

@@ -13,19 +13,16 @@ Result<std::span<const uint8_t>> Reader::file_bytes(uint64_t offset, uint64_t si
   return std::span<const uint8_t>(reinterpret_cast<const uint8_t*>(source_.bytes.data()) + offset, size);
 }
 
-Result<std::span<const uint8_t>> Reader::buffer(uint32_t index) const {
-  const auto* buffers = model_.buffers();
-  const uint32_t count = buffers ? buffers->size() : 0;
-  if (index >= count) {
+Result<std::span<const uint8_t>> Reader::buffer(uint32_t index) {
+  if (index >= buffers_.size()) {
     if (index == 0) return std::span<const uint8_t>();
-    return InvalidModel("buffer ", index, " does not exist, the model has ", count);
+    return InvalidModel("buffer ", index, " does not exist, the model has ", buffers_.size());
   }
-  const tfl::Buffer* b = buffers->Get(index);
-  const bool inside = b->data() && b->data()->size() > 0;
-  if (inside && b->offset() > 1) return InvalidModel("buffer ", index, " lies inside the flatbuffer and behind it");
-  if (inside) return std::span<const uint8_t>(b->data()->data(), b->data()->size());
-  if (b->offset() > 1) return file_bytes(b->offset(), b->size(), "buffer data");
-  return std::span<const uint8_t>();
+  SMELT_ASSIGN(const BufferTable::Fields b, buffers_[index]);
+  if (!b.data.empty() && b.offset > 1)
+    return InvalidModel("buffer ", index, " lies inside the flatbuffer and behind it");
+  if (b.data.empty() && b.offset > 1) return file_bytes(b.offset, b.size, "buffer data");
+  return b.data;
 }
 
 int Reader::resource(const std::string& key) {

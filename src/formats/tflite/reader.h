@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "base/error.h"
 #include "formats/format.h"
+#include "formats/tflite/buffer_table.h"
 #include "formats/tflite/schema.h"
 #include "ops/core/builder.h"
 
@@ -36,7 +38,9 @@ struct Resource {
 /// Turns one verified flatbuffer into a module.
 class Reader {
  public:
-  Reader(const Source& source, const tfl::Model& model) : source_(source), model_(model) {}
+  /// `model`: in the first `flatbuffer` bytes of the source.
+  Reader(const Source& source, size_t flatbuffer, const tfl::Model& model)
+      : source_(source), model_(model), buffers_(source.bytes.first(flatbuffer), model) {}
   Result<Module> read();
 
   const tfl::Model& model() const { return model_; }
@@ -44,7 +48,7 @@ class Reader {
   Module& module() { return module_; }
   int subgraphs() const { return static_cast<int>(model_.subgraphs()->size()); }
   /// Bytes of buffer `index`, inside the flatbuffer or behind it; empty when it has none.
-  Result<std::span<const uint8_t>> buffer(uint32_t index) const;
+  Result<std::span<const uint8_t>> buffer(uint32_t index);
   /// Bytes of the file by absolute offset, or an error naming `what`.
   Result<std::span<const uint8_t>> file_bytes(uint64_t offset, uint64_t size, const char* what) const;
   /// The resource of this key, made on first use.
@@ -75,6 +79,7 @@ class Reader {
 
   const Source& source_;
   const tfl::Model& model_;
+  BufferTable buffers_;
   Module module_;
   std::vector<Resource> resources_;
   std::map<std::pair<int, int>, int> handles_;  // (subgraph, tensor) -> resource

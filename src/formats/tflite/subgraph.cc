@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/mapped_file.h"
 #include "formats/tflite/lowering.h"
 #include "formats/tflite/reader.h"
 #include "ops/control/control.h"
@@ -150,11 +151,13 @@ Status SubgraphReader::read_constant(int tensor, bool produced) {
                           need);
     const auto address = reinterpret_cast<uintptr_t>(bytes.data());
     const size_t align = std::max<size_t>(1, std::min<size_t>(8, static_cast<size_t>(bit_width(slot.dtype)) / 8));
-    if (address % align == 0) {
+    // Few bytes among large weights: the pages around them take more memory than a copy.
+    constexpr size_t kLeastViewed = 2048;
+    if (address % align == 0 && need >= kLeastViewed) {
       value = Tensor::view(slot.dtype, shape, bytes.data(), reader_.source().owner);
     } else {
       SMELT_ASSIGN(value, Tensor::allocate(slot.dtype, shape, false));
-      std::copy(bytes.begin(), bytes.end(), value.data<uint8_t>());
+      copy_few_file_bytes(bytes.data(), need, value.data<uint8_t>());
     }
   }
   SMELT_ASSIGN(value, normalize_bools(std::move(value)));
