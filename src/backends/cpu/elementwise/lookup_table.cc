@@ -1,5 +1,8 @@
-// Element-wise operators on 8-bit values as tables, filled by the reference kernel itself: equal to it by construction.
+// Element-wise operators on 8-bit values as tables, filled by the reference kernel itself, or so that no result is in
+// doubt: equal to it by construction.
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -11,6 +14,7 @@
 #include "backends/cpu/core/highway.h"
 
 #include "backends/cpu/core/broadcast.h"
+#include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/elementwise/lookup_table.h"
 #include "backends/cpu/elementwise/lookup_table_vbmi.h"
@@ -18,6 +22,7 @@
 #include "ops/common/quantized_pair.h"
 #include "ops/common/run_reference.h"
 #include "ops/elementwise/elementwise.h"
+#include "tensor/numeric.h"
 #include "tensor/quant_params.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -106,6 +111,42 @@ Tensor all_values(const ValueType& type, const Shape& shape) {
 
 }  // namespace
 
+namespace {
+
+/// The table of a function in [-1, 1] by the vector function of float32. Null where a result is so near the middle
+/// between two integers that only the reference kernel says which one it rounds to, and for other functions.
+[[gnu::hot]] Packed table_by_vectors(const KernelSpec& spec) {
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  if (spec.node.op != Op::kUnary || !x.quant || !y.quant || !is_8bit(x.dtype) || !is_8bit(y.dtype)) return nullptr;
+  const auto& attrs = spec.attrs<UnaryAttrs>();
+  if ((attrs.fn != Unary::kSigmoid && attrs.fn != Unary::kTanh) || attrs.rounding == Rounding::kXnnpack) return nullptr;
+  constexpr size_t kBytes = 256;
+  const ValueType real = ValueType::tensor(DType::kF32, Shape{kBytes});
+  const EpilogueF32 f = EpilogueF32::of_unary({spec.node, {&real, 1}, {}, {&real, 1}}, spec.isa);
+  const QuantParams in = per_tensor_params(x.quant), out = per_tensor_params(y.quant);
+  constexpr float kError = 2e-6f;  // of a result, also where it is computed in other ways
+  const float per_unit = 1 / out.scale, sure = 0.5f - kError * per_unit;
+  if (!f.unary || !(sure > 0)) return nullptr;
+  std::array<float, kBytes> v;
+  for (size_t i = 0; i < kBytes; ++i) {
+    const auto byte = static_cast<uint8_t>(i);
+    const int32_t q = x.dtype == DType::kI8 ? static_cast<int8_t>(byte) : int32_t{byte};
+    v[i] = in.scale * static_cast<float>(q - in.zero_point);
+  }
+  f.unary(v.data(), kBytes, f.parameters, v.data());
+  auto packed = std::make_shared<AlignedBuffer>(kBytes);
+  const auto low = static_cast<int32_t>(int_min(y.dtype)), high = static_cast<int32_t>(int_max(y.dtype));
+  for (size_t i = 0; i < kBytes; ++i) {
+    const float r = v[i] * per_unit;
+    const auto nearest = static_cast<int32_t>(std::lrint(r));
+    if (!(std::fabs(r - static_cast<float>(nearest)) < sure)) return nullptr;
+    packed->data<uint8_t>()[i] = static_cast<uint8_t>(std::clamp(nearest + out.zero_point, low, high));
+  }
+  return packed;
+}
+
+}  // namespace
+
 TableKey::TableKey(const Node& node, const ValueType& y) : op(node.op), types{y} {
   if (op == Op::kUnary) {
     const auto& a = static_cast<const UnaryAttrs&>(*node.attrs);
@@ -117,6 +158,7 @@ TableKey::TableKey(const Node& node, const ValueType& y) : op(node.op), types{y}
 }
 
 Packed fill_lookup_table(const KernelSpec& spec, size_t inputs) {
+  if (Packed packed = table_by_vectors(spec)) return packed;
   std::vector<Datum> in;
   in.emplace_back(all_values(spec.inputs[0], inputs == 2 ? Shape{256, 1} : Shape{256}));
   if (inputs == 2) in.emplace_back(all_values(spec.inputs[1], Shape{1, 256}));

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <utility>
+#include <vector>
 
 #include "base/cat.h"
 #include "ops/elementwise/elementwise.h"
@@ -40,6 +42,26 @@ TEST(LookupTable, Unary) {
       c.outputs[0].quant = per_tensor(0.01f, dtype == DType::kI8 ? -100 : 17);
       check_on_cpu(c, "unary_lookup_table");
     }
+}
+
+TEST(LookupTable, FunctionsOfManyScales) {
+  std::vector<int8_t> all(256);
+  for (int i = 0; i < 256; ++i) all[static_cast<size_t>(i)] = static_cast<int8_t>(i - 128);
+  for (Unary fn : {Unary::kSigmoid, Unary::kTanh})
+    for (Rounding rounding : {Rounding::kFixedDouble, Rounding::kFloatHalfEven})
+      for (int i = 0; i < 60; ++i) {
+        UnaryAttrs attrs(fn);
+        attrs.rounding = rounding;
+        Tensor x = Tensor::view(DType::kI8, {16, 16}, all.data(), nullptr);
+        x.set_quant(per_tensor(std::ldexp(1.0f + 0.017f * static_cast<float>(i), i % 30 - 25), i * 3 - 70));
+        OpCase c{Cat(to_string(fn), ' ', i), Op::kUnary, make_attrs<UnaryAttrs>(attrs), {x}};
+        c.outputs[0].dtype = DType::kI8;
+        const bool usual = i % 3 > 0;
+        c.outputs[0].quant = fn == Unary::kSigmoid
+                                 ? per_tensor(usual ? 1.0f / 256 : 0.0001f * static_cast<float>(i + 1), -128)
+                                 : per_tensor(usual ? 1.0f / 128 : 0.0001f * static_cast<float>(i + 1), 0);
+        check_on_cpu(c, "unary_lookup_table");
+      }
 }
 
 TEST(LookupTable, KeysAreEqualWhereTablesAre) {
