@@ -152,7 +152,7 @@ Status SubgraphReader::read_constant(int tensor, bool produced) {
     const auto address = reinterpret_cast<uintptr_t>(bytes.data());
     const size_t align = std::max<size_t>(1, std::min<size_t>(8, static_cast<size_t>(bit_width(slot.dtype)) / 8));
     // Few bytes among large weights: the pages around them take more memory than a copy.
-    constexpr size_t kLeastViewed = 2048, kLargeFile = size_t{1} << 20;
+    constexpr size_t kLeastViewed = 4096, kLargeFile = size_t{1} << 20;
     if (address % align == 0 && (need >= kLeastViewed || reader_.source().bytes.size() < kLargeFile)) {
       value = Tensor::view(slot.dtype, shape, bytes.data(), reader_.source().owner);
     } else {

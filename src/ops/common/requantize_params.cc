@@ -222,7 +222,7 @@ std::vector<int32_t> integers(const Tensor* bias, size_t channels) {
   if (bias->elements() == 1) return std::vector<int32_t>(channels, static_cast<int32_t>(get_int(*bias, 0)));
   std::vector<int32_t> out(channels);
   if (bias->dtype() == DType::kI32)
-    std::copy_n(bias->data<int32_t>(), channels, out.begin());
+    bias->copy_elements(0, static_cast<int64_t>(channels), out.data());
   else
     for (size_t c = 0; c < channels; ++c) out[c] = static_cast<int32_t>(get_int(*bias, static_cast<int64_t>(c)));
   return out;

@@ -157,8 +157,12 @@ class DepthwiseVnni final : public Kernel {
     row_.high = requantize_params.high;
     function_ = depthwise_row_vnni(rule, requantize_params.is_signed, g.taps());
     const Tensor* bias = spec.constant(2);
-    weights_ = spec.packs.get(VnniKey{{g, *spec.constant(1), bias}, row_.channels, q.x_zero, q.x_signed},
-                              [&] { return pack(spec.constant(1)->data<uint8_t>(), requantize_params.bias); });
+    weights_ = spec.packs.get(VnniKey{{g, *spec.constant(1), bias}, row_.channels, q.x_zero, q.x_signed}, [&] {
+      const Tensor& filter = *spec.constant(1);
+      std::vector<uint8_t> bytes(filter.bytes());
+      filter.copy_elements(0, filter.elements(), bytes.data());
+      return pack(bytes.data(), requantize_params.bias);
+    });
     rules_ = pack_rules(requantize_params, rule);
     for (int64_t kx = 0; kx < g.kernel[2]; ++kx) offsets_.push_back(rows_.offset(kx));
     if (!g.channels_last) {
