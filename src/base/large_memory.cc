@@ -17,11 +17,22 @@
 
 namespace smelt {
 
-void discard_pages(std::byte* begin, std::byte* end) {
+namespace {
+/// Of the whole pages between two addresses.
+void advise_pages(std::byte* begin, std::byte* end, int advice) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const uintptr_t first = round_up(reinterpret_cast<uintptr_t>(begin), page);
   const uintptr_t last = reinterpret_cast<uintptr_t>(end) / page * page;
-  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, advice);
+}
+}  // namespace
+
+void discard_pages(std::byte* begin, std::byte* end) { advise_pages(begin, end, MADV_DONTNEED); }
+
+void populate_pages([[maybe_unused]] std::byte* begin, [[maybe_unused]] std::byte* end) {
+#ifdef MADV_POPULATE_WRITE
+  advise_pages(begin, end, MADV_POPULATE_WRITE);
+#endif
 }
 
 namespace {

@@ -14,6 +14,10 @@ void* allocate_large(size_t bytes);
 /// The whole pages of private memory between two addresses go back to the system; they read as zeros then.
 void discard_pages(std::byte* begin, std::byte* end);
 
+/// Gives the whole pages of private memory between two addresses, all of which is about to be written, their memory at
+/// once, which takes less time than a page fault each. Does nothing where the system can't.
+void populate_pages(std::byte* begin, std::byte* end);
+
 /// True for blocks that are large enough for map_zeroed(). False for all where reads past the end are watched.
 bool is_worth_mapping(size_t bytes);
 

@@ -114,6 +114,7 @@ class PlanBuilder {
     if (!is_static(node, draft.types)) {
       if (device_ != kNoBackend) step.host_reason = "shapes depend on data, or control flow";
       draft.limited = take_largest(request(node, draft), draft.types);
+      any_limited_ = any_limited_ || draft.limited;
     } else if (!is_view(node)) {
       if (device != kNoBackend && prepare(node, draft, device, &step.host_reason))
         step.host_reason = "too little work between steps of the host";
@@ -459,8 +460,8 @@ class PlanBuilder {
     if (auto s = env_.control.check_plan(plan_.arena_bytes, plan_.role); !s.ok())
       return arena_.at_largest(s.error(), plan_.steps);
     if (plan_.arena_bytes > 0) {
-      plan_.arena =
-          plan_.role == GraphRole::kEntry ? env_.entry_arena(plan_.arena_bytes) : ArenaMemory::make(plan_.arena_bytes);
+      plan_.arena = plan_.role == GraphRole::kEntry ? env_.entry_arena(plan_.arena_bytes, !any_limited_)
+                                                    : ArenaMemory::make(plan_.arena_bytes);
       if (!plan_.arena) return LimitReached("no memory for ", plan_.arena_bytes, " bytes of activations");
     }
     arena_.lay_out(plan_, type_of(), last_use_);
@@ -473,6 +474,7 @@ class PlanBuilder {
   }
 
   PlannedEnvironment& env_;
+  bool any_limited_ = false;  ///< Draft::limited
   const Graph& graph_;
   PlanParts plan_;
   const Plan* before_;  ///< null: none to go on from

@@ -105,7 +105,7 @@ Status PlannedEnvironment::fold_node(const Graph& graph, const Node& node, std::
   return Ok();
 }
 
-std::shared_ptr<ArenaMemory> PlannedEnvironment::entry_arena(size_t bytes) {
+std::shared_ptr<ArenaMemory> PlannedEnvironment::entry_arena(size_t bytes, bool fills) {
   // Shapes that grow from run to run find memory ahead; one large run does not keep its memory for ever.
   constexpr size_t kSmall = size_t{1} << 20;
   const size_t have = entry_arena_ ? entry_arena_->bytes() : 0;
@@ -113,7 +113,10 @@ std::shared_ptr<ArenaMemory> PlannedEnvironment::entry_arena(size_t bytes) {
   const size_t ahead = have > 0 && have < bytes ? bytes / 4 : 0;
   // A large arena has pages of its own: what packed weights left of theirs goes back first.
   if (bytes + ahead >= WorkMemory::kLarge) trim_blocks();
-  return entry_arena_ = ArenaMemory::make(bytes + ahead);
+  entry_arena_ = ArenaMemory::make(bytes + ahead);
+  if (entry_arena_ && fills && mode_ == CompileMode::kRun)
+    populate_pages(entry_arena_->data(), entry_arena_->data() + bytes);
+  return entry_arena_;
 }
 
 Result<Plan*> PlannedEnvironment::plan_for(int graph, std::span<const Datum> inputs, GraphRole role,

@@ -43,8 +43,8 @@ class PlannedEnvironment final : public Environment {
   /// Computes a node while planning, with the reference kernel: what runs once is not worth choosing a kernel for.
   Status fold_node(const Graph& graph, const Node& node, std::vector<Datum> in, std::vector<Datum>& out);
   /// Memory for a plan of GraphRole::kEntry, which all of them use in turn: of what was made last if that suits.
-  /// Null: there is none.
-  std::shared_ptr<ArenaMemory> entry_arena(size_t bytes);
+  /// Null: there is none. fills: one run writes all of it.
+  std::shared_ptr<ArenaMemory> entry_arena(size_t bytes, bool fills);
 
   /// ThreadPool::near() of the run's pool: one answer a run.
   bool threads_are_near();
