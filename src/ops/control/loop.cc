@@ -111,7 +111,7 @@ struct ScanRun {
 };
 
 /// Runs the body over all slices; the final states stay in `run`.
-Result<std::vector<Stacked>> scan(KernelContext& ctx, const ScanAttrs& a, ScanRun& run) {
+[[gnu::cold]] Result<std::vector<Stacked>> scan(KernelContext& ctx, const ScanAttrs& a, ScanRun& run) {
   const auto outputs = static_cast<size_t>(ctx.outputs());
   std::vector<Stacked> stacked(outputs - run.states.size());
   for (int64_t i = 0; i < run.length; ++i) {
@@ -134,7 +134,7 @@ Result<std::vector<Stacked>> scan(KernelContext& ctx, const ScanAttrs& a, ScanRu
   return stacked;
 }
 
-Status scan_unbatched(KernelContext& ctx, const ScanAttrs& a) {
+[[gnu::cold]] Status scan_unbatched(KernelContext& ctx, const ScanAttrs& a) {
   ScanRun run;
   const auto states = static_cast<int>(a.states), scans = static_cast<int>(a.scans);
   for (int i = 0; i < states; ++i) run.states.push_back(ctx.datum(i));
