@@ -21,7 +21,9 @@ using test::Forms;
 /// dimensions are put together from those of x. `repeats`: of each head of keys.
 class OpenHeads {
  public:
-  OpenHeads(Module& module, int64_t repeats) : f{Builder(module, 0)}, repeats_(repeats) {
+  OpenHeads(Module& module, int64_t repeats) : f{Builder(module, 0)}, repeats_(repeats) {}
+  /// Makes it graph 0 of the module.
+  void build() {
     const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, Shape{-1, -1, 32}));
     const ValueId shape = f.op(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {x});
     batch_ = f.op(Op::kGather, make_attrs<GatherAttrs>(), {shape, f.b.i64({0})});
@@ -57,7 +59,7 @@ class OpenHeads {
 
 TEST(RepeatedHeads, OfOpenShapesAreShared) {
   auto module = test::module_of_one_graph();
-  OpenHeads(*module, 2);
+  OpenHeads(*module, 2).build();
   ASSERT_TRUE(verify(*module).ok());
   const Model model = ModelAccess::make(module);
   for (const int64_t batch : {1, 3}) {
