@@ -30,11 +30,19 @@ void view_at(Tensor& t, std::byte* bytes) {
   if (kHasParts) place(id, kNoValue, 0);
 }
 
-Error ArenaItems::at_largest(const Error& e, std::span<const Step> steps) const {
+[[gnu::cold]] void ArenaItems::add_scratch(std::span<const Step> steps) {
+  for (size_t k = 0; k < steps.size(); ++k)
+    if (const size_t bytes = steps[k].scratch_bytes(); bytes >= kLargeScratch)
+      items_.push_back({.bytes = bytes + kArenaSlack, .first = static_cast<int>(k), .last = static_cast<int>(k)});
+}
+
+[[gnu::cold]] Error ArenaItems::at_largest(const Error& e, std::span<const Step> steps) const {
   if (items_.empty()) return e;
-  const ValueId most = std::ranges::max_element(items_, {}, &ArenaItem::bytes)->id;
+  const ArenaItem& most = *std::ranges::max_element(items_, {}, &ArenaItem::bytes);
   for (const Step& s : steps)
-    if (std::ranges::count(s.node->outputs, most) > 0) return e.within(node_label(*s.node));
+    if (most.id == kNoValue ? &s == &steps[static_cast<size_t>(most.first)]
+                            : std::ranges::count(s.node->outputs, most.id) > 0)
+      return e.within(node_label(*s.node));
   return e;
 }
 
@@ -91,7 +99,12 @@ bool ArenaItems::stays(ValueId id, std::span<const int> last_use, int steps) con
 
 [[gnu::cold]] void ArenaItems::lay_out(PlanParts& plan, const TypeOf& type, std::span<const int> last_use) const {
   for (const ArenaItem& item : items_) {
-    view_at(plan.values[static_cast<size_t>(item.id)].tensor, plan.arena->data() + item.offset);
+    std::byte* const place = plan.arena->data() + item.offset;
+    if (item.id == kNoValue) {
+      plan.steps[static_cast<size_t>(item.first)].scratch = {place, item.bytes - kArenaSlack};
+      continue;
+    }
+    view_at(plan.values[static_cast<size_t>(item.id)].tensor, place);
     plan.slots.push_back({item.id, item.bytes});
   }
   for (const ValueId id : in_place_) {

@@ -26,6 +26,11 @@ class ArenaItems {
   }
   /// An item for the value item.id.
   void add(const ArenaItem& item);
+  /// Scratch memory of so many bytes and more lies in the arena, among values that are not there at its step. Less is
+  /// the same memory for all steps.
+  static constexpr size_t kLargeScratch = size_t{1} << 18;
+  /// Items for the large scratch memory of steps.
+  void add_scratch(std::span<const Step> steps);
   /// Precondition: the value was added.
   void remove(ValueId id);
   /// `out` has the storage of `in`, wherever that lies.

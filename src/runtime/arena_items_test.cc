@@ -10,9 +10,14 @@
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
 #include "ops/shape/shape.h"
+#include "runtime/compiled.h"
 #include "runtime/model_access.h"
+#include "runtime/planned_environment.h"
+#include "tests/support/module.h"
 #include "tests/support/op_case.h"
+#include "tests/support/run_module.h"
 
 namespace smelt {
 namespace {
@@ -124,6 +129,38 @@ TEST(ArenaItems, ResultsTakeThePlaceOfWhatNothingReads) {
     }
     EXPECT_EQ(session.arena_bytes() / static_cast<size_t>(kBytes), static_cast<size_t>(values));
   }
+}
+
+/// -x by columns of int8, rows quantized at run time: their copy is what the product needs beside its operands.
+TEST(ArenaItems, LargeScratchMemoryLiesInTheArena) {
+  const Shape shape{1024, 512};
+  auto module = test::module_of_one_graph();
+  Builder b(*module, 0);
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, shape));
+  Tensor w = test::random_tensor(DType::kI8, Shape{16, 512}, -127, 127, 2);
+  w.set_quant(test::per_tensor(0.01f, 0));
+  MatMulAttrs product;
+  product.transpose_b = product.dynamic_quant = true;
+  const ValueId t = b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kNeg), {x}).value();
+  const ValueId y = b.value("y", ValueType::tensor(DType::kF32, Shape{1024, 16}));
+  ASSERT_TRUE(b.node_to(Op::kMatMul, make_attrs<MatMulAttrs>(product), {t, b.constant("w", w)}, {y}).ok());
+  b.graph().outputs = {y};
+  ASSERT_TRUE(verify(*module).ok());
+  const SessionOptions options;
+  PlannedEnvironment env(module, options, Compiled(module).models(*open_backends(options)));
+  for (const unsigned seed : {1u, 2u}) {
+    const std::vector<Datum> in{test::random_tensor(DType::kF32, shape, -1, 1, seed)};
+    const Tensor expected = test::run_on_reference(module, in[0].tensor);
+    std::vector<Datum> out;
+    env.control.begin(options, env.size, in);
+    ASSERT_TRUE(env.run(0, in, {}, out).ok());
+    for (int64_t i = 0; i < expected.elements(); ++i)
+      ASSERT_NEAR(out[0].tensor.data<float>()[i], expected.data<float>()[i], 1e-4) << i;
+  }
+  const Step& step = env.latest(0)->steps().back();
+  EXPECT_GE(step.scratch_bytes(), ArenaItems::kLargeScratch);
+  EXPECT_GE(step.scratch.size(), step.scratch_bytes());
+  EXPECT_GE(env.latest(0)->arena_bytes(), static_cast<size_t>(shape.elements()) * 4 + step.scratch.size());
 }
 
 }  // namespace

@@ -57,7 +57,11 @@ class SlotContext final : public RunContext {
     if (i < outputs() && step_.out[static_cast<size_t>(i)] >= 0)
       parts_.values[static_cast<size_t>(step_.out[static_cast<size_t>(i)])] = std::move(value);
   }
-  void* scratch(size_t bytes) override { return scratch_.take(bytes); }
+  void* scratch(size_t bytes) override {
+    if (step_.scratch.empty() || bytes > step_.scratch.size() || std::exchange(in_arena_, true))
+      return scratch_.take(bytes);
+    return step_.scratch.data();
+  }
   ThreadPool& threads() override { return threads_; }
   QuantPtr output_quant(int i) const override {
     const int32_t s = step_.out[static_cast<size_t>(i)];
@@ -74,6 +78,7 @@ class SlotContext final : public RunContext {
   ThreadPool& threads_;
   ScratchStack& scratch_;
   ScratchStack::Mark mark_;
+  bool in_arena_ = false;  ///< the step's own place is taken
   std::optional<Tensor> spare_;
 };
 

@@ -454,6 +454,7 @@ class PlanBuilder {
   }
 
   Status lay_out() {
+    arena_.add_scratch(plan_.steps);
     std::vector<ArenaItem>& items = arena_.items();
     plan_.arena_lower_bound = smelt::arena_lower_bound(items);
     plan_.arena_bytes = plan_arena(items);

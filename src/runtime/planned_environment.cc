@@ -148,8 +148,7 @@ Result<Plan*> PlannedEnvironment::plan_for(int graph, std::span<const Datum> inp
 void PlannedEnvironment::reserve_scratch(const Plan& plan) {
   size_t most = 0;
   for (const Step& step : plan.steps())
-    if (const auto* work = std::get_if<SegmentStep>(&step.work); work && work->segment && !step.on_device())
-      most = std::max(most, work->segment->scratch_bytes());
+    if (const size_t bytes = step.scratch_bytes(); bytes > step.scratch.size()) most = std::max(most, bytes);
   if (most > 0) scratch.reserve(most);
 }
 

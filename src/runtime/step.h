@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -68,7 +69,8 @@ struct Step {
   std::vector<int32_t> dead;  ///< values on the heap that nobody uses after this step
   std::string host_reason;    ///< in a plan with a device: why the node is not on it
   std::variant<DynamicStep, ReferenceStep, SegmentStep, AliasStep, StateStep, DeviceStep> work;
-  double micros = 0;  ///< over all profiled runs
+  std::span<std::byte> scratch;  ///< a place in the arena for the scratch memory of the segment; empty: none
+  double micros = 0;             ///< over all profiled runs
   uint64_t calls = 0;
 
   template <class Kind>
@@ -79,6 +81,11 @@ struct Step {
   bool on_device() const {
     const auto* s = std::get_if<SegmentStep>(&work);
     return s && s->backend->memory() == MemorySpace::kDevice;
+  }
+  /// Of the segment that the step runs on the host; 0 without one.
+  size_t scratch_bytes() const {
+    const auto* s = std::get_if<SegmentStep>(&work);
+    return s && s->segment && !on_device() ? s->segment->scratch_bytes() : 0;
   }
   /// Name of the kernel that runs; "reference" for what no back-end runs.
   const char* kernel_name() const {

@@ -135,13 +135,18 @@ std::shared_ptr<Module> module_of(const Chain& chain, bool apart) {
 struct Ran {
   Tensor y;
   int joined = 0;
-  size_t arena = 0;
+  size_t arena = 0;  ///< without scratch memory
 };
 Ran ran(const Chain& chain, bool apart, Isa isa, int threads, ValueTap* tap = nullptr) {
   const std::vector<Datum> in{random_tensor(DType::kF32, chain.image, -1, 1, 8)};
   return run_planned(module_of(chain, apart), in, isa, threads, tap, [](Tensor y, const Plan& plan) {
     Ran result{std::move(y), 0, plan.arena_bytes()};
-    for (const Step& step : plan.steps()) result.joined += step.node->op == Op::kConv && step.joined >= 0;
+    size_t scratch = 0;
+    for (const Step& step : plan.steps()) {
+      result.joined += step.node->op == Op::kConv && step.joined >= 0;
+      scratch = std::max(scratch, step.scratch.size());
+    }
+    result.arena -= scratch;
     return result;
   });
 }
