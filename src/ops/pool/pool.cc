@@ -259,11 +259,35 @@ QuantizedBounds quantized_bounds(const Tensor& y, const Activation& act) {
   return {quantized_bound(b.lo), quantized_bound(b.hi)};
 }
 
+/// Maxima of 16-bit integers, channels-last, where they lie.
+Status max_of_int16(Job& job, const QuantizedBounds& b) {
+  const auto lo = static_cast<int16_t>(b.lo), hi = static_cast<int16_t>(std::max(b.lo, b.hi));
+  const int64_t channels = job.g.channels;
+  const auto* x = job.ctx.input(0).data<int16_t>();
+  auto* y = job.ctx.output(0).data<int16_t>();
+  for (int64_t n = 0; n < job.g.batch; ++n, x += job.in_positions * channels, y += job.out_positions * channels) {
+    SMELT_TRY(job.ctx.tick());
+    for_windows(job.g.window, job.taps, [&](int64_t o, const Taps& t) {
+      int16_t* const best = y + o * channels;
+      std::fill_n(best, channels, lo);
+      for (int64_t k = 0; k < t.inside; ++k) {
+        const int16_t* const from = x + t.index[k] * channels;
+        for (int64_t c = 0; c < channels; ++c) best[c] = std::max(best[c], std::min(from[c], hi));
+      }
+    });
+  }
+  return Ok();
+}
+
 /// Maxima of integers, TFLite's means of 8- and 16-bit ones, and means of longer ones, rounded toward zero as
 /// PyTorch's.
 Status pool_integers(Job& job) {
   const Tensor& x = job.ctx.input(0);
   Tensor& y = job.ctx.output(0);
+  const QuantizedBounds b = quantized_bounds(y, job.a.act);
+  if (job.a.kind == PoolKind::kMax && x.dtype() == DType::kI16 && y.dtype() == DType::kI16 &&
+      job.a.layout == Layout::kChannelsLast && !job.ctx.wants(1))
+    return max_of_int16(job, b);
   SMELT_ASSIGN(const uint64_t* const integers, operand<uint64_t>(job.ctx, x));
   const auto* xs = reinterpret_cast<const int64_t*>(integers);
   int64_t* ys = nullptr;
@@ -277,7 +301,6 @@ Status pool_integers(Job& job) {
       integer_mean_windows(job.g, image + n * job.in_positions * job.g.channels, job.taps, sum,
                            ys + n * job.out_positions * job.g.channels);
   }
-  const QuantizedBounds b = quantized_bounds(y, job.a.act);
   for (int64_t i = 0, n = y.elements(); i < n; ++i) ys[i] = std::clamp(ys[i], b.lo, std::max(b.lo, b.hi));
   return store_image(job.ctx, reinterpret_cast<const uint64_t*>(ys), job.g.batch, job.out_positions, job.g.channels,
                      job.a.layout, y);

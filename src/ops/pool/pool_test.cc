@@ -11,13 +11,23 @@ TEST(Pool, MaximumInBothLayoutsAndTypes) {
   PoolAttrs a;
   a.kernel = {2, 2};
   a.strides = {1, 1};
-  for (DType dtype : {DType::kF32, DType::kF16, DType::kF64, DType::kI8, DType::kU8}) {
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kF64, DType::kI8, DType::kU8, DType::kI16}) {
     SCOPED_TRACE(to_string(dtype));
     a.layout = Layout::kChannelsFirst;
     expect_equal(pool(a).input(tensor(dtype, {1, 2, 2, 3}, {1, 5, 3, 2, 4, 9, 7, 0, 1, 2, 3, 4})).run(), {5, 9, 7, 4});
     a.layout = Layout::kChannelsLast;
     expect_equal(pool(a).input(tensor(dtype, {1, 2, 3, 1}, {1, 5, 3, 2, 4, 9})).run(), {5, 9});
   }
+}
+
+TEST(Pool, MaximumOf16BitsIsClamped) {
+  PoolAttrs a;
+  a.kernel = {2};
+  a.pads = {1, 0};
+  a.layout = Layout::kChannelsLast;
+  a.act.kind = ActKind::kRelu6;
+  const Tensor x = quantized(DType::kI16, {2, 2, 2}, {-30000, 5, 7, -9, 4, -1, 3, 6}, 1.0f, 0);
+  expect_equal(pool(a).input(x).run(), {0, 5, 6, 5, 4, 0, 4, 6});
 }
 
 TEST(Pool, CeilKeepsWindowsThatStartInTheImage) {
