@@ -45,7 +45,8 @@ struct GraphRequirements {
                                             ///< Recurrent quantized weights
   bool tabulate_byte_functions = false;     ///< TableFind of 8-bit queries is faster than arithmetic
   bool share_dynamic_quantization = false;  ///< Conv and MatMul take int8 values with a scale an image or row
-  bool widen_weights = false;               ///< Conv, and MatMul of quantized values, take weights of 8 bits
+  bool widen_weights = false;               ///< Conv, and MatMul of quantized values, take weights of 8 bits;
+                                            ///< other MatMul of 4 at least
   bool litert_xnnpack = false;              ///< SessionOptions::arithmetic is kLiteRtXnnpack
   auto operator<=>(const GraphRequirements&) const = default;
 };

@@ -150,8 +150,8 @@ std::shared_ptr<const Module> tabulate_byte_functions(std::shared_ptr<const Modu
 /// value at run time (TFLite hybrid), a Quantize by the same rule does so once. Returns the module itself if none do.
 std::shared_ptr<const Module> share_dynamic_quantization(std::shared_ptr<const Module> module);
 
-/// For back-ends whose convolutions, and products of quantized values, multiply by bytes: constant weights of fewer
-/// than 8 bits become bytes. Returns the module itself if it has none.
+/// For back-ends whose convolutions, and products of quantized values or 2-bit weights, multiply by bytes: constant
+/// weights of fewer than 8 bits become bytes. Returns the module itself if it has none.
 std::shared_ptr<const Module> widen_weights(std::shared_ptr<const Module> module);
 
 /// Makes constants of the real values of constant integers, of 8 bits at most, that are still asked for: they are

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include "base/mapped_file.h"
 #include "smelt/tensor.h"
@@ -22,5 +23,8 @@ inline void release_read_pages(const Tensor& constant) {
   if (constant.source()) return release_pages(constant);
   release_read_pages(constant.unaligned_bytes(), constant.bytes());
 }
+
+/// The elements of a constant, aligned, for those who read them this once: see Tensor::read_once().
+[[gnu::noinline]] std::shared_ptr<const void> elements_once(const Tensor& constant);
 
 }  // namespace smelt

@@ -340,6 +340,11 @@ Tensor Tensor::read_once() const {
   return t;
 }
 
+std::shared_ptr<const void> elements_once(const Tensor& constant) {
+  const Tensor read = constant.read_once();
+  return {read.owner(), read.raw()};
+}
+
 Tensor Tensor::reshaped(const Shape& shape) const {
   Tensor t = *this;
   t.shape_ = shape;

@@ -1,4 +1,5 @@
-// Weights of fewer than 8 bits where back-ends multiply by bytes: in convolutions and in products of quantized values.
+// Weights of fewer than 8 bits where back-ends multiply by bytes: in convolutions, in products of quantized values and
+// wherever they have 2 bits.
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
@@ -12,20 +13,35 @@ namespace smelt {
 namespace {
 
 /// The constant integers of fewer than 8 bits that the node multiplies by; null if there are none, or if there are
-/// kernels for them: those of rows that are real, or real but for a scale each.
+/// kernels for them: those of 4 bits and of rows that are real, or real but for a scale each.
 const Tensor* narrow_weights(const Graph& g, const Node& n) {
   const bool convolves = n.op == Op::kConv || n.op == Op::kConvTranspose || n.op == Op::kConvInteger;
-  const bool multiplies = n.op == Op::kMatMul && g.value(n.outputs[0]).type.quant;
-  if ((!convolves && !multiplies) || n.inputs[1] == kNoValue) return nullptr;
+  if ((!convolves && n.op != Op::kMatMul) || n.inputs[1] == kNoValue) return nullptr;
   const Tensor* w = g.value(n.inputs[1]).constant.get();
-  return w && is_integer(w->dtype()) && bit_width(w->dtype()) < 8 ? w : nullptr;
+  const int widest = convolves || g.value(n.outputs[0]).type.quant ? 7 : 2;
+  return w && is_integer(w->dtype()) && bit_width(w->dtype()) <= widest ? w : nullptr;
 }
 
+void widen_elements(const Tensor& narrow, int64_t first, int64_t count, void* to) {
+  const int64_t codes = 8 / bit_width(narrow.dtype());  // in a byte
+  const auto* const from = reinterpret_cast<const uint8_t*>(narrow.unaligned_bytes());
+  auto* bytes = static_cast<uint8_t*>(to);
+  for (; count > 0 && first % codes != 0; ++first, --count) *bytes++ = static_cast<uint8_t>(get_int(narrow, first));
+  widen_integers(narrow.dtype(), from + first / codes, count, bytes);
+}
+
+/// The weights as bytes. Large ones are made when they are packed, and do not stay.
 std::shared_ptr<const Tensor> as_bytes(const Tensor& narrow) {
   const DType bytes = is_signed_integer(narrow.dtype()) ? DType::kI8 : DType::kU8;
-  auto wide = std::make_shared<Tensor>(bytes, narrow.shape());
+  auto wide = std::make_shared<Tensor>();
+  if (static_cast<size_t>(narrow.elements()) > kWorthDeferring) {
+    *wide = Tensor::deferred(bytes, narrow.shape(), narrow, widen_elements);
+  } else {
+    *wide = Tensor(bytes, narrow.shape());
+    widen_elements(narrow, 0, narrow.elements(), wide->raw());
+    release_pages(narrow);
+  }
   wide->set_quant(narrow.quant());
-  widen_integers(narrow.dtype(), narrow.data<uint8_t>(), narrow.elements(), wide->data<uint8_t>());
   return wide;
 }
 
@@ -39,7 +55,6 @@ void widen(Graph& g) {
       Value v = g.value(n.inputs[1]);
       v.constant = as_bytes(*w);
       v.type.dtype = v.constant->dtype();
-      release_pages(*w);
       at->second = g.add_value(std::move(v));
     }
     n.inputs[1] = at->second;

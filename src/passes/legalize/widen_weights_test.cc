@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "ops/conv/conv.h"
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
@@ -65,7 +68,7 @@ TEST(WidenWeights, ConvolutionsTakeBytes) {
       const auto wide = widen_weights(std::make_shared<Module>(*module));
       const Graph& g = wide->graphs[0];
       for (size_t k = 0; k < 2; ++k) {
-        const bool widens = k == 0 || quantized;
+        const bool widens = k == 0 || quantized || bit_width(dtype) == 2;
         const Tensor& now = *g.value(g.nodes[k].inputs[1]).constant;
         const Tensor& before = *module->graphs[0].value(module->graphs[0].nodes[k].inputs[1]).constant;
         EXPECT_EQ(bit_width(now.dtype()), widens ? 8 : bit_width(dtype));
@@ -87,6 +90,29 @@ TEST(WidenWeights, ResultsAreThoseOfTheReference) {
           ASSERT_NEAR(get_double(is[k].tensor, i), get_double(should[k].tensor, i), quantized ? 0 : 1e-5) << i;
     }
   }
+}
+
+/// Runs pack the columns of such a product a range at a time.
+TEST(WidenWeights, ProductsOfOneRowTakeRangesOfColumns) {
+  constexpr int64_t kDepth = 1024, kColumns = 1100;
+  auto module = test::module_of_one_graph();
+  Builder b(*module, 0);
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{1, kDepth}));
+  Tensor w = narrow(DType::kI2, Shape{kColumns, kDepth});
+  std::vector<float> scales;
+  for (int64_t i = 0; i < kColumns; ++i) scales.push_back(0.003f + 0.0007f * static_cast<float>(i % 7));
+  w.set_quant(test::per_axis(std::move(scales), 0));
+  MatMulAttrs product;
+  product.transpose_b = true;
+  product.dynamic_quant = true;
+  const ValueId y = b.value("y", ValueType::tensor(DType::kF32, Shape{1, kColumns}));
+  ASSERT_TRUE(b.node_to(Op::kMatMul, make_attrs<MatMulAttrs>(product), {x, b.constant("w", w)}, {y}).ok());
+  b.graph().outputs = {y};
+  ASSERT_TRUE(verify(*module).ok());
+  const auto is = run(module, BackendKind::kCpu), should = run(module, BackendKind::kReference);
+  ASSERT_EQ(is.size(), should.size());
+  for (int64_t i = 0; i < is[0].tensor.elements(); ++i)
+    ASSERT_NEAR(get_double(is[0].tensor, i), get_double(should[0].tensor, i), 1e-5) << i;
 }
 
 TEST(WidenWeights, AModuleWithoutStaysItself) {

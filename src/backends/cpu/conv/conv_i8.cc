@@ -13,6 +13,7 @@
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
 #include "ops/common/quantized_pair.h"
+#include "tensor/pages.h"
 
 namespace smelt {
 namespace {
@@ -67,7 +68,8 @@ class ConvI8 final : public Kernel, public TakesWeights {
         key,
         [&] {
           const bool is_ordered = is_ordered_filter(g_, filter, q_.w_zeros);
-          Packed packed = is_ordered ? pack(filter.data<int8_t>()) : pack_ordered(filter);
+          Packed packed =
+              is_ordered ? pack(static_cast<const int8_t*>(elements_once(filter).get())) : pack_ordered(filter);
           if (is_ordered && chunks_.packs_from_file())
             release_read_pages(filter);
           else

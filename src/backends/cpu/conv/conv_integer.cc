@@ -20,6 +20,7 @@
 #include "backends/cpu/quantize/dynamic_quant.h"
 #include "ops/common/quantized_pair.h"
 #include "tensor/numeric.h"
+#include "tensor/pages.h"
 
 namespace smelt {
 namespace {
@@ -120,7 +121,8 @@ class ConvIntegerKernel final : public Kernel {
  private:
   ImageQuantizer quantizer() const { return {quant_, asymmetric_, threads_}; }
   Packed pack(const Tensor& filter, const WeightQuantParams& params) const {
-    if (is_ordered_filter(g_, filter, params.zeros)) return pack(filter.data<int8_t>(), params);
+    if (is_ordered_filter(g_, filter, params.zeros))
+      return pack(static_cast<const int8_t*>(elements_once(filter).get()), params);
     return gemm_.packs_int8() ? pack(ordered_filter_int8(g_, filter, params.zeros).data(), params)
                               : pack(ordered_filter(g_, filter, params.zeros).data(), params);
   }

@@ -8,6 +8,7 @@
 #include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/workspace.h"
 #include "backends/cpu/gemm/quantized_weights.h"
+#include "tensor/pages.h"
 
 namespace smelt {
 namespace {
@@ -51,7 +52,7 @@ int64_t WinogradConvI8::largest_result(const KernelSpec& spec, const ConvShape& 
   int64_t largest = 0;
   for (int64_t first = 0; first < g.c_out; first += rows) {
     const int64_t n = std::min(rows, g.c_out - first);
-    copy_file_bytes(filter.data<int8_t>() + first * k, static_cast<size_t>(n * k), part.data());
+    filter.copy_elements(first * k, n * k, part.data());
     largest = std::max(largest, largest_dot(spec.isa, part.data(), n, k, below, above));
   }
   return largest;
@@ -74,7 +75,8 @@ WinogradConvI8::WinogradConvI8(const ConvShape& g, const std::vector<int32_t>& w
       [&] {
         auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(bytes_.packed_bytes(g.k(), g.c_out)));
         if (is_ordered_filter(g, filter, w_zeros)) {
-          bytes_.pack(filter.data<int8_t>(), g.k(), g.c_out, nullptr, 0, packed->data<char>());
+          bytes_.pack(static_cast<const int8_t*>(elements_once(filter).get()), g.k(), g.c_out, nullptr, 0,
+                      packed->data<char>());
           release_read_pages(filter);
         } else {
           bytes_.pack(ordered_filter_int8(g, filter, w_zeros).data(), g.k(), g.c_out, nullptr, 0, packed->data<char>());

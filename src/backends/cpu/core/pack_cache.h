@@ -59,7 +59,8 @@ class PackCache {
   /// the constants and everything else that their packed form depends on. Keys of different types never meet.
   /// `contents`: what the form follows from, for the store; empty: it is not kept there.
   template <class Key>
-  Packed get(const Key& key, const std::function<Packed()>& pack, const std::function<PackContents()>& contents = {}) {
+  [[gnu::cold]] Packed get(const Key& key, const std::function<Packed()>& pack,
+                           const std::function<PackContents()>& contents = {}) {
     if (shared_)
       if (Packed packed = shared_->find(key)) return packed;
     const std::lock_guard lock(mutex_);

@@ -12,6 +12,7 @@
 #include "backends/cpu/gemm/even_tiles.h"
 #include "backends/cpu/gemm/tile_state.h"
 #include "base/checked.h"
+#include "smelt/tensor.h"
 
 namespace smelt {
 
@@ -20,7 +21,8 @@ struct BytesOfB {
   const uint8_t* data = nullptr;
   int64_t row_stride = 1, column_stride = 1;
   int64_t k = 0, n = 0;
-  bool is_signed = true;  ///< else uint8, which the packed form counts from 128
+  bool is_signed = true;             ///< else uint8, which the packed form counts from 128
+  const Tensor* deferred = nullptr;  ///< the bytes, where they are made as they are packed and `data` is null
 };
 
 /// Integer matrix product with exact 32-bit accumulators (modulo 2^32), in tiles of mr rows by nr columns of b's

@@ -5,6 +5,7 @@
 
 #include "ops/common/quantized_pair.h"
 #include "tensor/numeric.h"
+#include "tensor/pages.h"
 
 namespace smelt {
 namespace {
@@ -68,10 +69,11 @@ void order_filter(const ConvShape& g, const Weight* weights, const std::vector<i
 template <class To>
 std::vector<To> ordered_filter_of(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros) {
   std::vector<To> out(static_cast<size_t>(g.all_out() * g.k()));
+  const auto values = elements_once(filter);
   if (filter.dtype() == DType::kI8)
-    order_filter(g, filter.data<int8_t>(), zeros, out.data());
+    order_filter(g, static_cast<const int8_t*>(values.get()), zeros, out.data());
   else
-    order_filter(g, filter.data<uint8_t>(), zeros, out.data());
+    order_filter(g, static_cast<const uint8_t*>(values.get()), zeros, out.data());
   return out;
 }
 
@@ -90,15 +92,16 @@ bool is_ordered_filter(const ConvShape& g, const Tensor& filter, const std::vect
          g.filter_o == g.k() && (g.taps() == 1 || g.filter_s == g.c_in) && (g.c_in == 1 || g.filter_i == 1);
 }
 
-bool filter_fits_int8(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros) {
+[[gnu::cold]] bool filter_fits_int8(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros) {
   const bool is_signed = filter.dtype() == DType::kI8;
   if (always_int8(is_signed, zeros)) return true;
   if (std::ranges::all_of(zeros, [&](int32_t z) { return z == zeros[0]; }))
-    return all_within(filter.data<uint8_t>(), filter.elements(), is_signed, zeros[0], -128, 127);
+    return all_within(static_cast<const uint8_t*>(elements_once(filter).get()), filter.elements(), is_signed, zeros[0],
+                      -128, 127);
   return fits_int8(ordered_filter(g, filter, zeros));
 }
 
-std::optional<QuantizedWeights> QuantizedWeights::make(const Tensor& b, const MatMulShape& s) {
+[[gnu::cold]] std::optional<QuantizedWeights> QuantizedWeights::make(const Tensor& b, const MatMulShape& s) {
   if (!b.quant() || !is_integer(b.dtype()) || bit_width(b.dtype()) > 8 || b.rank() != 2) return std::nullopt;
   QuantizedWeights w;
   w.b_ = &b;
@@ -111,7 +114,7 @@ std::optional<QuantizedWeights> QuantizedWeights::make(const Tensor& b, const Ma
   return w;
 }
 
-bool QuantizedWeights::read_quant_params(const MatMulShape& s) {
+[[gnu::cold]] bool QuantizedWeights::read_quant_params(const MatMulShape& s) {
   const Quantization& q = *b_->quant();
   const int k_axis = s.g.b.column_stride == 1 && s.g.b.row_stride != 1 ? 0 : 1;
   const int n_axis = 1 - k_axis;
@@ -145,15 +148,20 @@ bool QuantizedWeights::read_quant_params(const MatMulShape& s) {
 const int8_t* QuantizedWeights::unquantized() const {
   const bool is_unquantized =
       b_->dtype() == DType::kI8 && blocks_ == 1 && row_stride_ == 1 && column_stride_ == k_ && zeros_.empty();
-  return is_unquantized ? b_->data<int8_t>() : nullptr;
+  return is_unquantized && !b_->source() ? b_->data<int8_t>() : nullptr;
 }
 
-std::optional<BytesOfB> QuantizedWeights::bytes() const {
+[[gnu::cold]] std::optional<BytesOfB> QuantizedWeights::bytes() const {
   const bool is_signed = b_->dtype() == DType::kI8;
   if (!is_8bit(b_->dtype()) || blocks_ != 1 || !all_zeros_are(is_signed ? 0 : 128) ||
       (row_stride_ != 1 && column_stride_ != 1))
     return std::nullopt;
-  return BytesOfB{b_->data<uint8_t>(), row_stride_, column_stride_, k_, n_, is_signed};
+  BytesOfB bytes{nullptr, row_stride_, column_stride_, k_, n_, is_signed, nullptr};
+  if (b_->source())
+    bytes.deferred = b_;
+  else
+    bytes.data = b_->data<uint8_t>();
+  return bytes;
 }
 
 void QuantizedWeights::codes_4bit(int64_t n, uint32_t* to) const {
@@ -190,7 +198,8 @@ void QuantizedWeights::read_values(const Weight& weight, int16_t* to) const {
 
 std::vector<int16_t> QuantizedWeights::values() const {
   std::vector<int16_t> out(static_cast<size_t>(n_ * k_));
-  const auto* bytes = b_->data<uint8_t>();
+  const auto read = elements_once(*b_);
+  const auto* bytes = static_cast<const uint8_t*>(read.get());
   if (b_->dtype() == DType::kI8)
     read_values([bytes](int64_t i) { return static_cast<int8_t>(bytes[i]); }, out.data());
   else if (b_->dtype() == DType::kU8)
@@ -204,19 +213,20 @@ bool QuantizedWeights::all_zeros_are(int32_t zero) const {
   return zeros_.empty() ? zero == 0 : std::ranges::all_of(zeros_, [&](int16_t z) { return z == zero; });
 }
 
-bool QuantizedWeights::all_within(int32_t low, int32_t high) const {
+[[gnu::cold]] bool QuantizedWeights::all_within(int32_t low, int32_t high) const {
   const auto least = static_cast<int32_t>(int_min(b_->dtype())), most = static_cast<int32_t>(int_max(b_->dtype()));
   const auto always = [&](int32_t zero) { return least - zero >= low && most - zero <= high; };
   if (zeros_.empty() ? always(0) : std::ranges::all_of(zeros_, always)) return true;
   if (is_8bit(b_->dtype()) && all_zeros_are(zero(0, 0))) {
     const bool is_signed = b_->dtype() == DType::kI8;
-    return smelt::all_within(b_->data<uint8_t>(), b_->elements(), is_signed, zero(0, 0), low, high);
+    return smelt::all_within(static_cast<const uint8_t*>(elements_once(*b_).get()), b_->elements(), is_signed,
+                             zero(0, 0), low, high);
   }
   const std::vector<int16_t> all = values();
   return std::ranges::all_of(all, [&](int16_t v) { return v >= low && v <= high; });
 }
 
-std::optional<MatMulShape> matmul_by_matrix(const KernelSpec& spec) {
+[[gnu::cold]] std::optional<MatMulShape> matmul_by_matrix(const KernelSpec& spec) {
   auto s = MatMulShape::make(spec);
   if (!s || s->batches != 1 || s->b_matrices != 1 || s->k == 0 || s->g.a.column_stride != 1 ||
       (s->m > 1 && s->g.a.row_stride != s->k))
@@ -224,11 +234,11 @@ std::optional<MatMulShape> matmul_by_matrix(const KernelSpec& spec) {
   return s;
 }
 
-std::optional<MatMulShape> matmul_by_constant(const KernelSpec& spec) {
+[[gnu::cold]] std::optional<MatMulShape> matmul_by_constant(const KernelSpec& spec) {
   return spec.constant(1) && spec.inputs[1].quant ? matmul_by_matrix(spec) : std::nullopt;
 }
 
-ConvShape pixels(const MatMulShape& s) {
+[[gnu::cold]] ConvShape pixels(const MatMulShape& s) {
   ConvShape g;
   g.in[2] = g.out[2] = s.m;
   g.c_in = s.k;
@@ -239,11 +249,11 @@ ConvShape pixels(const MatMulShape& s) {
   return g;
 }
 
-bool float_bias(const KernelSpec& spec, const MatMulShape& s) {
+[[gnu::cold]] bool float_bias(const KernelSpec& spec, const MatMulShape& s) {
   return !spec.has(2) || (spec.inputs[2].dtype == DType::kF32 && s.is_row(spec.inputs[2].shape));
 }
 
-bool has_per_token_params(const KernelSpec& spec, const MatMulShape& s) {
+[[gnu::cold]] bool has_per_token_params(const KernelSpec& spec, const MatMulShape& s) {
   const ValueType& a = spec.inputs[0];
   if (!a.quant || a.quant->kind != Quantization::Kind::kPerToken || !is_8bit(a.dtype)) return false;
   int64_t row = 1;

@@ -43,7 +43,7 @@ class QuantizedWeights {
     return zeros_.empty() ? 0 : zeros_[static_cast<size_t>(block * n_ + n)];
   }
   bool all_zeros_are(int32_t zero) const;
-  /// The constant itself, where it is just values(); else null.
+  /// The constant itself, where it is just values() and lies in memory; else null.
   const int8_t* unquantized() const;
   /// The constant as bytes that the packed form takes as they lie; nullopt where it needs values().
   std::optional<BytesOfB> bytes() const;

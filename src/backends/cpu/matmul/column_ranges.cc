@@ -41,7 +41,7 @@ std::vector<T> cut(const std::vector<T>& values, const Range& range) {
   return {first, first + range.count * per_row};
 }
 
-QuantPtr cut(const QuantPtr& q, const Range& range) {
+[[gnu::cold]] QuantPtr cut(const QuantPtr& q, const Range& range) {
   if (!q || q->kind == Quantization::Kind::kPerTensor) return q;
   auto part = std::make_shared<Quantization>(*q);
   part->scales = cut(q->scales, range);
@@ -50,7 +50,7 @@ QuantPtr cut(const QuantPtr& q, const Range& range) {
 }
 
 /// A part of a constant, or of what it says of a type: `dimension` is cut.
-ValueType cut(const ValueType& type, int dimension, const Range& range) {
+[[gnu::cold]] ValueType cut(const ValueType& type, int dimension, const Range& range) {
   ValueType part = type;
   part.shape[dimension] = range.count;
   part.quant = cut(type.quant, range);
@@ -58,12 +58,14 @@ ValueType cut(const ValueType& type, int dimension, const Range& range) {
 }
 
 /// A view of the elements that follow those of `first` rows.
-Tensor cut(const Tensor& whole, const ValueType& part, int64_t first, int64_t row) {
+[[gnu::cold]] Tensor cut(const Tensor& whole, const ValueType& part, int64_t first, int64_t row) {
   if (whole.source()) {
     const auto derive = [before = first * row](const Tensor& from, int64_t begin, int64_t count, void* to) {
       from.copy_elements(before + begin, count, to);
     };
-    return Tensor::deferred(whole.dtype(), part.shape, whole, derive);
+    Tensor made = Tensor::deferred(whole.dtype(), part.shape, whole, derive);
+    made.set_quant(part.quant);
+    return made;
   }
   const std::byte* const at = whole.unaligned_bytes() + Tensor::byte_size(whole.dtype(), first * row);
   const bool aligned = reinterpret_cast<uintptr_t>(at) % std::max<size_t>(Tensor::byte_size(whole.dtype(), 1), 1) == 0;
