@@ -1,7 +1,9 @@
-// Convolutions of 16-bit values with 8-bit filters, channels-last (TFLite's 16x8): 32-bit accumulators of as much of k
-// as they hold, sums and rescaling in 64 bits.
+// Convolutions of 16-bit values with 8-bit filters, channels-last (TFLite's 16x8): 32-bit accumulators of bytes, or of
+// as much of k as they hold, sums and rescaling in 64 bits.
 #include <algorithm>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/core/slots.h"
@@ -19,6 +21,7 @@
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "base/checked.h"
+#include "tensor/pages.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
@@ -40,6 +43,35 @@ void tap_acc(const int16_t* const* taps, int64_t count, int64_t n, const int32_t
   for (; c + lanes <= n; c += lanes) step(d, c);
   for (; c + 4 <= n; c += 4) step(four, c);
   for (; c < n; ++c) step(hn::CappedTag<int32_t, 1>(), c);
+}
+
+/// The low bytes of n numbers, and the high ones plus 128.
+void split_bytes(const int16_t* x, int64_t n, uint8_t* low, uint8_t* high) {
+  const hn::ScalableTag<uint16_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto flip = hn::Set(d, 0x8000);
+  const auto* from = reinterpret_cast<const uint16_t*>(x);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto v = hn::LoadU(d, from + i);
+    hn::StoreU(hn::TruncateTo(d8, v), d8, low + i);
+    hn::StoreU(hn::TruncateTo(d8, hn::ShiftRight<8>(hn::Xor(v, flip))), d8, high + i);
+  }
+  for (; i < n; ++i) {
+    low[i] = static_cast<uint8_t>(from[i]);
+    high[i] = static_cast<uint8_t>((from[i] ^ 0x8000) >> 8);
+  }
+}
+
+/// sums[i] = low[i] + 256 * high[i] for i < n, and up to the next whole vector.
+void join_sums(const int32_t* low, const int32_t* high, int64_t n, int64_t* sums) {
+  const hn::ScalableTag<int64_t> d;
+  const hn::Rebind<int32_t, decltype(d)> d32;
+  for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d)))
+    hn::StoreU(hn::Add(hn::PromoteTo(d, hn::LoadU(d32, low + i)),
+                       hn::ShiftLeft<8>(hn::PromoteTo(d, hn::LoadU(d32, high + i)))),
+               d, sums + i);
 }
 
 }  // namespace smelt::HWY_NAMESPACE
@@ -158,6 +190,125 @@ class ConvI16 final : public Kernel {
   Packed packed_;
 };
 
+/// Rows of patches times packed filters of int8, where products take bytes. Each row of patches is two rows of bytes,
+/// the low ones and the high ones plus 128.
+class ConvI16OfBytes final : public Kernel {
+ public:
+  /// True if this strategy pays off for the shape: splitting patches and joining sums costs little beside the product.
+  static bool is_profitable(const ConvShape& g, Isa isa) {
+    constexpr int64_t kMostK = 65536;  // products of bytes whose sums 32 bits hold
+    constexpr int64_t kLeastWeights = 64 * 1024;
+    return gemm_i8(isa, true).bytes && g.k() <= kMostK && g.k() * g.c_out >= kLeastWeights;
+  }
+  /// Precondition: filter_fits_int8().
+  ConvI16OfBytes(const ConvShape& g, const std::vector<int32_t>& w_zeros, RescaleI16 rescale, const KernelSpec& spec)
+      : g_(g),
+        bytes_(g),
+        rescale_(std::move(rescale)),
+        gemm_(gemm_i8(spec.isa, true)),
+        split_(SMELT_FOR_LEVEL(spec.isa, split_bytes)),
+        join_(SMELT_FOR_LEVEL(spec.isa, join_sums)),
+        threads_(std::max(spec.threads, 1)) {
+    constexpr int64_t kPatchBytes = 192 * 1024, kRawBytes = 16 * 1024;
+    bytes_.c_in *= 2;
+    lda_ = gemm_.a_row_bytes(g.k());
+    const int64_t most = std::max<int64_t>(1, kPatchBytes / (lda_ * gemm_.mr)) * pixels_of_tile();
+    block_ = ceil_div(g.out_pixels(), std::max(ceil_div(g.out_pixels(), most), threads_));
+    if (!g.pointwise()) raw_rows_ = std::clamp<int64_t>(kRawBytes / (g.k() * 2), 1, block_);
+    raw_ = padded_bytes((raw_rows_ * g.k() + kPatchSlack) * 2);
+    slot_ = raw_ + padded_bytes(2 * block_ * lda_);
+    const Tensor& filter = *spec.constant(1);
+    packed_ = spec.packs.get(ConvI16Key{{g, filter, nullptr}, &gemm_}, [&] {
+      return is_ordered_filter(g, filter, w_zeros) ? pack(static_cast<const int8_t*>(elements_once(filter).get()))
+                                                   : pack(ordered_filter_int8(g, filter, w_zeros).data());
+    });
+    if (spec.packs.mode() == PackCache::Mode::kDry) return;
+    const auto* sums = reinterpret_cast<const int32_t*>(packed_->data<char>() + panels_bytes());
+    for (int64_t c = 0; c < g.all_out(); ++c) rescale_.add_to_bias(c, int64_t{-128} * 256 * sums[c]);
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * slot_); }
+  Status run(KernelContext& ctx) const override {
+    auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
+    const int64_t blocks = ceil_div(g_.out_pixels(), block_);
+    in_slots(ctx.threads(), threads_, g_.batch * blocks, [&](int64_t i, int64_t slot) {
+      const int64_t image = i / blocks, first = i % blocks * block_, last = std::min(first + block_, g_.out_pixels());
+      const auto* x = ctx.input(0).data<int16_t>() + image * g_.in_pixels() * g_.all_in();
+      auto* y = ctx.output(0).data<int16_t>() + (image * g_.out_pixels() + first) * g_.all_out();
+      uint8_t* const raw = scratch + slot * slot_;
+      for (int64_t group = 0; group < g_.groups; ++group) {
+        split_patches(x + group * g_.c_in, first, last, raw, raw + raw_);
+        multiply(raw + raw_, last - first, group, y);
+      }
+    });
+    return Ok();
+  }
+
+ private:
+  int64_t pixels_of_tile() const { return gemm_.mr / 2; }
+  int64_t panels_bytes() const { return padded_bytes(g_.groups * gemm_.packed_bytes(g_.k(), g_.c_out)); }
+  /// Packs an ordered filter. Behind it lie the sums of the weights of each channel.
+  [[gnu::cold]] Packed pack(const int8_t* weights) const {
+    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(panels_bytes() + g_.all_out() * 4));
+    auto* sums = reinterpret_cast<int32_t*>(packed->data<char>() + panels_bytes());
+    for (int64_t group = 0; group < g_.groups; ++group) {
+      const int8_t* const from = weights + group * g_.c_out * g_.k();
+      for (int64_t o = 0; o < g_.c_out; ++o)
+        *sums++ = gemm_.sum_bytes(reinterpret_cast<const uint8_t*>(from + o * g_.k()), g_.k(), true);
+      gemm_.pack(from, g_.k(), g_.c_out, nullptr, 0,
+                 packed->data<char>() + group * gemm_.packed_bytes(g_.k(), g_.c_out));
+    }
+    return packed;
+  }
+  /// Rows of the patches of output pixels [first, last). `raw`: memory for raw_rows_ of them as they are.
+  void split_patches(const int16_t* x, int64_t first, int64_t last, uint8_t* raw, uint8_t* rows) const {
+    const int64_t step = g_.pointwise() ? last - first : raw_rows_;
+    for (int64_t at = first; at < last; at += step) {
+      const int64_t count = std::min(step, last - at);
+      if (!g_.pointwise())
+        im2col_rows<uint8_t>(bytes_, reinterpret_cast<const uint8_t*>(x), at, at + count, 0, raw, 2 * g_.k());
+      for (int64_t r = 0; r < count; ++r, rows += 2 * lda_)
+        split_(g_.pointwise() ? x + (at + r) * g_.all_in() : reinterpret_cast<int16_t*>(raw) + r * g_.k(), g_.k(), rows,
+               rows + lda_);
+    }
+  }
+  void multiply(const uint8_t* patches, int64_t pixels, int64_t group, int16_t* y) const {
+    alignas(64) int32_t acc[GemmI8::kMaxTile];
+    alignas(64) int64_t sums[GemmI8::kMaxTile / 2];
+    TileState state;
+    const EvenTiles tiles(pixels, pixels_of_tile());
+    const int64_t nr = gemm_.nr(), panels = gemm_.panels(g_.c_out), steps = gemm_.steps(g_.k());
+    const char* const packed = packed_->data<char>() + group * gemm_.packed_bytes(g_.k(), g_.c_out);
+    for (int64_t p = 0; p < panels; ++p) {
+      const bool wide = gemm_.width(g_.c_out, p) > gemm_.lanes, prefetches = p + 1 < panels;
+      const int64_t column = group * g_.c_out + p * nr, n = std::min(nr, g_.c_out - p * nr);
+      const char *const panel = packed + gemm_.panel_offset(g_.k(), p), *const next =
+                                                                            packed +
+                                                                            gemm_.panel_offset(g_.k(),
+                                                                                               prefetches ? p + 1 : 0);
+      state.bring(next, prefetches ? gemm_.panel_offset(g_.k(), 1) : 0, tiles.count * steps);
+      for (int64_t t = 0, i = 0, here = 0; t < tiles.count; ++t, i += here) {
+        here = tiles.rows(t);
+        const void* const rows = patches + i * 2 * lda_;
+        const auto& of_width = (prefetches && t == 0 ? gemm_.prefetching_tiles : gemm_.tiles)[0][wide];
+        of_width[static_cast<size_t>(2 * here - 1)](&rows, 1, lda_, panel, steps, acc, next, state);
+        for (int64_t r = 0; r < here; ++r) {
+          join_(acc + 2 * r * nr, acc + (2 * r + 1) * nr, n, sums);
+          rescale_(sums, n, column, y + (i + r) * g_.all_out() + column);
+        }
+      }
+    }
+  }
+
+  ConvShape g_, bytes_;  ///< bytes_: that of two channels of bytes for each of g_
+  RescaleI16 rescale_;
+  const GemmI8& gemm_;
+  void (*split_)(const int16_t*, int64_t, uint8_t*, uint8_t*);
+  void (*join_)(const int32_t*, const int32_t*, int64_t, int64_t*);
+  int64_t threads_, lda_ = 0, block_ = 1, raw_rows_ = 0, raw_ = 0, slot_ = 0;
+  Packed packed_;
+};
+
 /// One filter a channel.
 class DepthwiseI16 final : public Kernel {
  public:
@@ -224,11 +375,20 @@ class DepthwiseI16 final : public Kernel {
   if (!q || g.k() == 0) return spec.refuse("other quantization parameters than 16-bit values by 8-bit filters have");
   auto rescale = RescaleI16::make(spec, g.all_out(), rule);
   if (!rescale) return spec.refuse("a rescaling in real numbers");
-  const auto weights = ordered_filter(g, *spec.constant(1), q->w_zeros);
-  release_pages(*spec.constant(1));
-  if (g.depthwise() && g.c_out == 1 && g.taps() <= DepthwiseI16::kMaxTaps)
-    return std::make_unique<DepthwiseI16>(g, weights, std::move(*rescale), spec);
-  return std::make_unique<ConvI16>(g, weights, std::move(*rescale), spec);
+  const bool depthwise = g.depthwise() && g.c_out == 1 && g.taps() <= DepthwiseI16::kMaxTaps;
+  const Tensor& filter = *spec.constant(1);
+  std::unique_ptr<Kernel> kernel;
+  if (!depthwise && ConvI16OfBytes::is_profitable(g, spec.isa) && filter_fits_int8(g, filter, q->w_zeros)) {
+    kernel = std::make_unique<ConvI16OfBytes>(g, q->w_zeros, std::move(*rescale), spec);
+  } else {
+    const auto weights = ordered_filter(g, filter, q->w_zeros);
+    if (depthwise)
+      kernel = std::make_unique<DepthwiseI16>(g, weights, std::move(*rescale), spec);
+    else
+      kernel = std::make_unique<ConvI16>(g, weights, std::move(*rescale), spec);
+  }
+  release_pages(filter);
+  return kernel;
 }
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_conv_i16(const KernelSpec& spec) {

@@ -23,7 +23,11 @@ TEST(ConvI16, DenseGroupedAndDepthwise) {
                        {6, 6, 3, 1, 1, 6, ActKind::kNone, Rounding::kDoubleHalfAway, DType::kI32},
                        {5, 6, 3, 1, 1, 1, ActKind::kNone, Rounding::kDoubleHalfAway},
                        {257, 11, 3, 1, 1, 1},
-                       {514, 6, 3, 2, 1, 2, ActKind::kNone, Rounding::kDoubleHalfAway}}) {
+                       {514, 6, 3, 2, 1, 2, ActKind::kNone, Rounding::kDoubleHalfAway},
+                       {255, 300, 1, 1, 0, 1, ActKind::kRelu},
+                       {83, 97, 3, 1, 1, 1},
+                       {250, 65, 3, 2, 1, 1, ActKind::kNone, Rounding::kDoubleHalfAway, DType::kI32},
+                       {226, 140, 3, 2, 1, 2}}) {
     auto attrs = std::make_shared<ConvAttrs>();
     attrs->strides = {r.stride, r.stride};
     attrs->dilations = {1, 1};
@@ -52,23 +56,26 @@ TEST(ConvI16, DenseGroupedAndDepthwise) {
 
 /// All of one sign: sums of 600 products lie far outside 32 bits.
 TEST(ConvI16, AccumulatorsHaveMoreThan32Bits) {
-  ConvAttrs a;
-  a.strides = a.dilations = {1, 1};
-  a.pads = {0, 0, 0, 0};
-  a.layout = Layout::kChannelsLast;
-  a.filter = FilterLayout::kOSI;
-  a.rounding = Rounding::kFixedDouble;
-  OpCase c{"largest",
-           Op::kConv,
-           make_attrs<ConvAttrs>(a),
-           {random_quantized(DType::kI16, {1, 2, 2, 600}, 3e-4f, 0, 1),
-            random_quantized(DType::kI8, {3, 1, 1, 600}, 0.01f, 0, 2)},
-           {1}};
-  std::fill_n(c.inputs[0].data<int16_t>(), c.inputs[0].elements(), int16_t{-32768});
-  std::fill_n(c.inputs[1].data<int8_t>(), c.inputs[1].elements(), int8_t{-128});
-  c.outputs[0].dtype = DType::kI16;
-  c.outputs[0].quant = per_tensor(1.0f, 0, Rounding::kFixedDouble);
-  check_on_cpu(c, "conv_i16");
+  for (const int64_t c_out : {3, 110})
+    for (const int16_t x : {-32768, 32767}) {
+      ConvAttrs a;
+      a.strides = a.dilations = {1, 1};
+      a.pads = {0, 0, 0, 0};
+      a.layout = Layout::kChannelsLast;
+      a.filter = FilterLayout::kOSI;
+      a.rounding = Rounding::kFixedDouble;
+      OpCase c{Cat("largest ", c_out, ' ', x),
+               Op::kConv,
+               make_attrs<ConvAttrs>(a),
+               {random_quantized(DType::kI16, {1, 2, 2, 600}, 3e-4f, 0, 1),
+                random_quantized(DType::kI8, {c_out, 1, 1, 600}, 0.01f, 0, 2)},
+               {1}};
+      std::fill_n(c.inputs[0].data<int16_t>(), c.inputs[0].elements(), x);
+      std::fill_n(c.inputs[1].data<int8_t>(), c.inputs[1].elements(), int8_t{-128});
+      c.outputs[0].dtype = DType::kI16;
+      c.outputs[0].quant = per_tensor(1.0f, 0, Rounding::kFixedDouble);
+      check_on_cpu(c, "conv_i16");
+    }
 }
 
 }  // namespace

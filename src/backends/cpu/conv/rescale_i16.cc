@@ -95,6 +95,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace smelt {
 
+[[gnu::cold]] RescaleI16::RescaleI16(RescaleI16&& from) noexcept = default;
+[[gnu::cold]] RescaleI16::~RescaleI16() = default;
+
 std::optional<RescaleI16> RescaleI16::make(const KernelSpec& spec, int64_t channels, const RescaleRule& rule) {
   using Kind = RescaleI16Rule::Kind;
   const auto made = Requantizer::make(type_only(spec.inputs[0]), type_only(spec.inputs[1]), spec.constant(2),
@@ -109,20 +112,26 @@ std::optional<RescaleI16> RescaleI16::make(const KernelSpec& spec, int64_t chann
   r.low_ = static_cast<int32_t>(made->low() - made->zero());
   r.high_ = static_cast<int32_t>(made->high() - made->zero());
   const std::vector<int64_t>& bias = made->bias();
-  for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
+  const auto all = static_cast<size_t>(channels);
+  const bool wide16 = r.kind_ == Kind::kWide16, narrow = r.kind_ == Kind::kNarrow;
+  r.bias_.resize(all);
+  for (auto* of_wide : {&r.multiplier_, &r.half_, &r.shift_}) of_wide->resize(wide16 ? all : 0);
+  r.fixed_.resize(narrow ? all : 0);
+  r.factor_.resize(single ? all : 0);
+  for (size_t c = 0; c < all; ++c) {
     const FixedFactor factor = made->fixed()[c % made->fixed().size()];
-    r.fixed_.push_back(factor);
-    r.factor_.push_back(made->double_factors()[c % made->double_factors().size()]);
-    r.bias_.push_back(bias.empty() ? 0 : bias[bias.size() == 1 ? 0 : c]);
+    if (narrow) r.fixed_[c] = factor;
+    if (single) r.factor_[c] = made->double_factors()[c % made->double_factors().size()];
+    r.bias_[c] = bias.empty() ? 0 : bias[bias.size() == 1 ? 0 : c];
     // Sums of products stay below 2^43.
     constexpr int64_t kMostBias = int64_t{1} << 40;
-    if (r.bias_.back() > kMostBias || r.bias_.back() < -kMostBias) return std::nullopt;
-    if (r.kind_ == Kind::kWide16) {  // wide_product() in 64 bits
+    if (r.bias_[c] > kMostBias || r.bias_[c] < -kMostBias) return std::nullopt;
+    if (wide16) {  // wide_product() in 64 bits
       const int64_t shift = 15 - factor.shift;
       if (shift < 1 || shift > 62) return std::nullopt;
-      r.multiplier_.push_back(factor.multiplier < 0x7fff0000 ? (factor.multiplier + (1 << 15)) >> 16 : 0x7fff);
-      r.shift_.push_back(shift);
-      r.half_.push_back(int64_t{1} << (shift - 1));
+      r.multiplier_[c] = factor.multiplier < 0x7fff0000 ? (factor.multiplier + (1 << 15)) >> 16 : 0x7fff;
+      r.shift_[c] = shift;
+      r.half_[c] = int64_t{1} << (shift - 1);
     }
   }
   r.row_of_32_bits_ = SMELT_FOR_LEVEL(spec.isa, rescale_i16_row<int32_t>);
@@ -131,7 +140,9 @@ std::optional<RescaleI16> RescaleI16::make(const KernelSpec& spec, int64_t chann
 }
 
 RescaleI16Rule RescaleI16::from(int64_t channel) const {
-  const int64_t wide = kind_ == RescaleI16Rule::Kind::kWide16 ? channel : 0;
+  using Kind = RescaleI16Rule::Kind;
+  const int64_t wide = kind_ == Kind::kWide16 ? channel : 0, narrow = kind_ == Kind::kNarrow ? channel : 0,
+                single = wide || narrow ? 0 : channel;
   return {kind_,
           zero_,
           low_,
@@ -140,8 +151,8 @@ RescaleI16Rule RescaleI16::from(int64_t channel) const {
           multiplier_.data() + wide,
           half_.data() + wide,
           shift_.data() + wide,
-          fixed_.data() + channel,
-          factor_.data() + channel};
+          fixed_.data() + narrow,
+          factor_.data() + single};
 }
 
 std::optional<QuantizedPair> pair_of_i16(const KernelSpec& spec, int axis, int64_t channels) {

@@ -26,8 +26,8 @@ struct RescaleI16Rule {
   const int64_t* multiplier;  ///< of 16 bits; this and the next ones: kWide16
   const int64_t* half;        ///< half of 2^shift
   const int64_t* shift;       ///< 1..62
-  const FixedFactor* fixed;
-  const double* factor;
+  const FixedFactor* fixed;   ///< kNarrow
+  const double* factor;       ///< the other kinds
 };
 /// y[i] of acc[i], i < n.
 template <class Acc>
@@ -42,6 +42,10 @@ class RescaleI16 {
   [[gnu::cold]] static std::optional<RescaleI16> make(const KernelSpec& spec, int64_t channels,
                                                       const RescaleRule& rule);
 
+  RescaleI16(RescaleI16&& from) noexcept;
+  RescaleI16& operator=(RescaleI16&& from) = delete;
+  ~RescaleI16();
+
   /// y[i] of acc[i], the accumulators of n channels from `channel` on.
   void operator()(const int32_t* acc, int64_t n, int64_t channel, int16_t* y) const {
     row_of_32_bits_(from(channel), acc, n, y);
@@ -50,7 +54,10 @@ class RescaleI16 {
     row_of_64_bits_(from(channel), acc, n, y);
   }
 
+  void add_to_bias(int64_t channel, int64_t value) { bias_[static_cast<size_t>(channel)] += value; }
+
  private:
+  RescaleI16() = default;
   RescaleI16Rule from(int64_t channel) const;
 
   RescaleI16Rule::Kind kind_ = RescaleI16Rule::Kind::kWide16;
