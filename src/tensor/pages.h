@@ -24,6 +24,14 @@ inline void release_read_pages(const Tensor& constant) {
   release_read_pages(constant.unaligned_bytes(), constant.bytes());
 }
 
+/// The float16 elements whose float32 values the constant has, in the same order; nullptr where there are none. They
+/// are what such values are deferred from: no other tensors are made of float16 so.
+inline const Tensor* float16_source(const Tensor& constant) {
+  const Tensor* const source = constant.source();
+  const bool widens = source && source->dtype() == DType::kF16 && constant.dtype() == DType::kF32;
+  return widens && source->elements() == constant.elements() ? source : nullptr;
+}
+
 /// The elements of a constant, aligned, for those who read them this once: see Tensor::read_once().
 [[gnu::noinline]] std::shared_ptr<const void> elements_once(const Tensor& constant);
 

@@ -25,6 +25,14 @@ Tensor i64(const std::vector<int64_t>& values) {
   return Tensor::from<int64_t>(DType::kI64, {static_cast<int64_t>(values.size())}, values);
 }
 
+Tensor widened(const Tensor& float16) {
+  return Tensor::deferred(DType::kF32, float16.shape(), float16,
+                          [](const Tensor& from, int64_t first, int64_t count, void* to) {
+                            for (int64_t i = 0; i < count; ++i)
+                              static_cast<float*>(to)[i] = static_cast<float>(get_double(from, first + i));
+                          });
+}
+
 Tensor random_tensor(DType dtype, const Shape& shape, double lo, double hi, uint32_t seed) {
   Tensor t(dtype, shape);
   std::mt19937 gen(seed);

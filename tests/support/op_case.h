@@ -40,6 +40,8 @@ Tensor i64(const std::vector<int64_t>& values);
 Tensor random_tensor(DType dtype, const Shape& shape, double lo, double hi, uint32_t seed);
 /// The float32 tensor with its elements rounded to bfloat16, to the nearest, ties to even. Precondition: finite.
 Tensor rounded_to_bf16(const Tensor& t);
+/// The float32 values of a float16 tensor, deferred as widen_float16() has them.
+Tensor widened(const Tensor& float16);
 /// Random float32 in [-2, 2].
 Tensor f32(const Shape& shape, uint32_t seed = 1);
 

@@ -48,7 +48,7 @@ bool moves_any_type(Op op) {
   }
 }
 
-/// The values as float32. Large ones are made when they are packed, and do not stay.
+/// The values as float32. Large ones are made when they are packed, and do not stay: float16_source() finds them.
 Tensor widened(const Tensor& t) {
   if (t.bytes() > kWorthDeferring)
     return Tensor::deferred(DType::kF32, t.shape(), t, [](const Tensor& from, int64_t first, int64_t count, void* to) {

@@ -9,6 +9,7 @@
 #include "backends/cpu/core/inner_context.h"
 #include "base/error.h"
 #include "ops/matmul/matmul_shape.h"
+#include "tensor/pages.h"
 
 namespace smelt {
 namespace {
@@ -81,7 +82,7 @@ bool has_column_ranges(const KernelSpec& spec) {
   if (spec.node.op != Op::kMatMul || spec.inputs.size() > kOperands || spec.outputs.size() != 1) return false;
   const Tensor* const b = spec.constant(1);
   const auto shape = MatMulShape::make(spec);
-  if (!b || !shape || shape->m != 1 || shape->batches != 1 || b->rank() != 2) return false;
+  if (!b || float16_source(*b) || !shape || shape->m != 1 || shape->batches != 1 || b->rank() != 2) return false;
   const int64_t n = shape->n, k = shape->k;
   if (b->dim(0) != n || shape->g.b.row_stride != 1 || shape->g.b.column_stride != k) return false;
   if (static_cast<int64_t>(b->bytes()) < 2 * std::max(kBytes, least_bytes(*b))) return false;

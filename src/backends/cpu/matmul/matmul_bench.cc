@@ -88,6 +88,7 @@ SMELT_BENCH_CASES(matmul) {
     add(matmul_case(s, "f32", unquantized, f32(rows), f32(columns, 2)));
     add(matmul_case(s, "f16", unquantized, random_tensor(DType::kF16, rows, -1, 1, 1),
                     random_tensor(DType::kF16, columns, -1, 1, 2)));
+    add(matmul_case(s, "f32_f16", unquantized, f32(rows), widened(random_tensor(DType::kF16, columns, -1, 1, 2))));
     add(matmul_case(s, "qi8", fixed, bytes, weights(s, DType::kI8), i8));
     OpCase both = matmul_case(s, "qi8_qi8", fixed, bytes, random_quantized(DType::kI8, columns, 0.004f, 0, 2), i8);
     both.constants.clear();
