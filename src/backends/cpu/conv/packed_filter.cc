@@ -40,20 +40,26 @@ void each_panel_of_filters(const ConvShape& g, const GemmF32& gemm, const Tensor
     return (filters - 1) * g.filter_o + (g.c_in - 1) * g.filter_i + (g.taps() - 1) * g.filter_s + 1;
   };
   const bool apart = g.filter_o >= span(1);  // filters lie one behind the other
-  std::vector<float> copy(static_cast<size_t>(span(apart ? most : g.all_out()))),
+  const bool one_by_one = apart && !in_order;
+  std::vector<float> copy(static_cast<size_t>(span(one_by_one ? 1
+                                                   : apart    ? most
+                                                              : g.all_out()))),
       ordered(static_cast<size_t>(in_order ? 0 : most * k));
   if (!apart) filter.copy_elements(0, static_cast<int64_t>(copy.size()), copy.data());
   for (int64_t group = 0; group < g.groups; ++group)
     for (int64_t column = 0; column < g.c_out; column += gemm.nr()) {
       const int64_t used = std::min(gemm.nr(), g.c_out - column), first = group * g.c_out + column;
-      if (apart) filter.copy_elements(first * g.filter_o, span(used), copy.data());
+      if (apart && in_order) filter.copy_elements(first * g.filter_o, span(used), copy.data());
       const float* const filters = copy.data() + (apart ? 0 : first * g.filter_o);
       float* to = ordered.data();
-      for (int64_t o = 0; o < used && !in_order; ++o)
+      for (int64_t o = 0; o < used && !in_order; ++o) {
+        if (one_by_one) filter.copy_elements((first + o) * g.filter_o, span(1), copy.data());
+        const float* const one = filters + (one_by_one ? 0 : o * g.filter_o);
         for (int64_t t = 0; t < g.taps(); ++t, to += step) {
-          const float* const from = filters + o * g.filter_o + t * g.filter_s;
+          const float* const from = one + t * g.filter_s;
           for (int64_t i = 0; i < g.c_in; ++i) to[i] = from[i * g.filter_i];
         }
+      }
       take({group, column, used, in_order ? filters : ordered.data()});
     }
   release_pages(filter);
