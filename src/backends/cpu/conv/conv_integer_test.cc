@@ -226,6 +226,13 @@ TEST(QuantizeLinear, Int16Form) {
   }
 }
 
+/// Random values; NaN in every seventh place.
+Tensor with_nan(const Shape& shape) {
+  Tensor x = random_tensor(DType::kF32, shape, -2, 5, 1);
+  for (int64_t i = 0; i < x.elements(); i += 7) x.data<float>()[i] = NAN;
+  return x;
+}
+
 TEST(DynamicQuantize, Rules) {
   for (const DType to : {DType::kU8, DType::kI8})
     for (const bool per_row : {false, true})
@@ -239,6 +246,8 @@ TEST(DynamicQuantize, Rules) {
                  Op::kDynamicQuantize,
                  make_attrs<DynamicQuantizeAttrs>(a),
                  {random_tensor(DType::kF32, {7, 53}, -2, 5, 1)}};
+        check_on_cpu(c, "dynamic_quantize_f32");
+        c.inputs = {with_nan({7, 53})};
         check_on_cpu(c, "dynamic_quantize_f32");
       }
 }
@@ -261,6 +270,8 @@ TEST(QuantizeRows, QuantParams) {
                    {},
                    {ValueType::tensor(to, {3, 5, 37}, q)}};
           c.threaded = true;
+          check_on_cpu(c, "quantize_per_token_f32");
+          c.inputs = {with_nan({3, 5, 37})};
           check_on_cpu(c, "quantize_per_token_f32");
         }
 }

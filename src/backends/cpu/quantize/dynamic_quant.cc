@@ -22,35 +22,29 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-HWY_INLINE void row_range_inline(const float* x, int64_t n, float* low, float* high) {
+void row_range(const float* x, int64_t n, float* low, float* high) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  float lo = x[0], hi = x[0];
+  constexpr int kChains = 4;  // one waits for its own results
+  V lows[kChains], highs[kChains];
+#pragma GCC unroll 4
+  for (int c = 0; c < kChains; ++c) lows[c] = highs[c] = hn::Zero(d);
+  const auto take = [&](int c, const float* from) HWY_ATTR {
+    const V v = hn::LoadU(d, from);
+    lows[c] = hn::Min(v, lows[c]);  // x86 gives the second one where one is NaN
+    highs[c] = hn::Max(v, highs[c]);
+  };
   int64_t i = 0;
-  if (n >= lanes) {
-    V vlo = hn::LoadU(d, x), vhi = vlo;
-    i = lanes;
-    if (n >= 8 * lanes) {  // four chains of minima and maxima: one waits for its own results
-      V lo1 = vlo, lo2 = vlo, lo3 = vlo, hi1 = vlo, hi2 = vlo, hi3 = vlo;
-      for (; i + 4 * lanes <= n; i += 4 * lanes) {
-        const V v0 = hn::LoadU(d, x + i), v1 = hn::LoadU(d, x + i + lanes), v2 = hn::LoadU(d, x + i + 2 * lanes),
-                v3 = hn::LoadU(d, x + i + 3 * lanes);
-        vlo = hn::Min(vlo, v0), vhi = hn::Max(vhi, v0);
-        lo1 = hn::Min(lo1, v1), hi1 = hn::Max(hi1, v1);
-        lo2 = hn::Min(lo2, v2), hi2 = hn::Max(hi2, v2);
-        lo3 = hn::Min(lo3, v3), hi3 = hn::Max(hi3, v3);
-      }
-      vlo = hn::Min(hn::Min(vlo, lo1), hn::Min(lo2, lo3));
-      vhi = hn::Max(hn::Max(vhi, hi1), hn::Max(hi2, hi3));
-    }
-    for (; i + lanes <= n; i += lanes) {
-      const V v = hn::LoadU(d, x + i);
-      vlo = hn::Min(vlo, v);
-      vhi = hn::Max(vhi, v);
-    }
-    lo = hn::GetLane(hn::MinOfLanes(d, vlo));
-    hi = hn::GetLane(hn::MaxOfLanes(d, vhi));
+  for (; i + kChains * lanes <= n; i += kChains * lanes)
+#pragma GCC unroll 4
+    for (int c = 0; c < kChains; ++c) take(c, x + i + c * lanes);
+  for (; i + lanes <= n; i += lanes) take(0, x + i);
+#pragma GCC unroll 4
+  for (int c = 1; c < kChains; ++c) {
+    lows[0] = hn::Min(lows[0], lows[c]);
+    highs[0] = hn::Max(highs[0], highs[c]);
   }
+  float lo = hn::GetLane(hn::MinOfLanes(d, lows[0])), hi = hn::GetLane(hn::MaxOfLanes(d, highs[0]));
   for (; i < n; ++i) {
     lo = std::min(lo, x[i]);
     hi = std::max(hi, x[i]);
@@ -58,8 +52,6 @@ HWY_INLINE void row_range_inline(const float* x, int64_t n, float* low, float* h
   *low = lo;
   *high = hi;
 }
-
-void row_range(const float* x, int64_t n, float* low, float* high) { row_range_inline(x, n, low, high); }
 
 /// Smallest and largest of n > 0 values. False if one is infinite or NaN.
 HWY_INLINE bool finite_range_inline(const float* x, int64_t n, float* low, float* high) {

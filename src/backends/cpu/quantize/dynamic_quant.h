@@ -62,7 +62,7 @@ struct AccumulatorScales {
 /// Vector versions of quantize_row (ops/common/dynamic_quant.h), equal to it bit by bit, and of the rescaling of its
 /// products.
 struct DynamicQuantOps {
-  /// Smallest and largest of n > 0 values; NaN is ignored or spreads.
+  /// Smallest and largest of n values and zero; NaN is ignored, or gives NaN for both.
   void (*range)(const float* x, int64_t n, float* low, float* high);
   /// Smallest and largest of n > 0 values. False if one is infinite or NaN.
   bool (*finite_range)(const float* x, int64_t n, float* low, float* high);
