@@ -263,6 +263,29 @@ TEST_F(OnnxValidity, ZeroPointsHaveTheTypeOfTheirData) {
   }
 }
 
+TEST_F(OnnxValidity, ParametersOfQuantizedConstantsFitThem) {
+  // x plus int8 [2], of as many scales along `axis` and as many zero points.
+  const auto model = [](int64_t axis, int64_t scales, int64_t zeros) {
+    const auto integers = [](const char* name, int64_t n) {
+      return make_raw_tensor(name, 3, {n}, std::string(static_cast<size_t>(n), '\1'));
+    };
+    ProtoWriter g =
+        graph({make_node("DequantizeLinear", {"b", "s", "p"}, {"r"}).message(5, int_attribute("axis", axis)),
+               make_node("Add", {"x", "r"}, {"z"})});
+    g.message(5, integers("b", 2)).message(5, integers("p", zeros));
+    return make_model(
+        g.message(5, make_raw_tensor("s", 1, {scales}, std::string(static_cast<size_t>(scales) * 4, '\0'))));
+  };
+  accepted(model(0, 2, 2));
+  accepted(model(-1, 2, 1));
+  accepted(model(1, 1, 1));  // one scale is of no axis
+  const std::string where = "node 0 DequantizeLinear: ";
+  refused(model(1, 2, 2), where + "axis 1 is out of range for rank 1");
+  refused(model(-2, 2, 2), where + "axis -2 is out of range for rank 1");
+  refused(model(0, 3, 3), where + "scale has 3 elements, dimension 0 of [2] expected");
+  refused(model(0, 2, 3), where + "zero point has 3 elements, the scale has 2");
+}
+
 TEST_F(OnnxValidity, RuleNamesAreChecked) {
   const std::string file = make_model(graph({neg()})).bytes();
   const auto m =

@@ -61,37 +61,57 @@ Status quantize_rows(const Tensor& x, Tensor& y) {
   return Ok();
 }
 
+/// Entries along the axis that share a scale, of `extent` entries and `scales` of these.
+int64_t block_of(const QuantizeLinearAttrs& attrs, int64_t extent, int64_t scales) {
+  const int64_t block = attrs.block > 0 ? attrs.block : scales > 0 ? (extent + scales - 1) / scales : 1;
+  return std::clamp<int64_t>(block, 1, std::max<int64_t>(extent, 1));
+}
+
+/// Refuses scales and zero points that do not fit a tensor, dimensions of which may be unknown.
+Status check_parameters(const QuantizeLinearAttrs& attrs, const Shape& x, const Shape& scale, const Shape* zero_point) {
+  const int64_t n = scale.elements();
+  if (zero_point && zero_point->elements() != n && zero_point->elements() != 1)
+    return InvalidInput("zero point has ", zero_point->elements(), " elements, the scale has ", n);
+  if (n == 1) return Ok();
+  if (x.rank() == 0) return InvalidInput("a scalar has one scale, not ", n);
+  SMELT_ASSIGN(const int axis, normalize_axis(attrs.axis, x.rank()));
+  const int64_t extent = x[axis];
+  if (scale.rank() <= 1) {
+    if (n != extent && extent >= 0)
+      return InvalidInput("scale has ", n, " elements, dimension ", axis, " of ", x.str(), " expected");
+    return Ok();
+  }
+  if (scale.rank() != x.rank()) return InvalidInput("scale of shape ", scale.str(), " does not fit ", x.str());
+  const int64_t block = block_of(attrs, extent, scale[axis]);
+  for (int d = 0; d < x.rank(); ++d)
+    if (x[d] >= 0 && scale[d] != (d == axis ? (extent + block - 1) / block : x[d]))
+      return InvalidInput("scale of shape ", scale.str(), " does not fit blocks of ", block, " in ", x.str());
+  return Ok();
+}
+/// The same of a node, as far as its shapes are known.
+Status check_parameters(const InferContext& ctx) {
+  const Tensor *scale = ctx.constant(1), *zero_point = ctx.has(2) ? ctx.constant(2) : nullptr;
+  if (!ctx.input(0).ranked || !scale) return Ok();
+  return check_parameters(ctx.attrs<QuantizeLinearAttrs>(), ctx.input(0).shape, scale->shape(),
+                          zero_point ? &zero_point->shape() : nullptr);
+}
+
 /// Index of the parameters of each element for QuantizeLinear and DequantizeLinear.
 class Parameters {
  public:
   static Result<Parameters> make(const QuantizeLinearAttrs& attrs, const Tensor& x, const Tensor& scale,
                                  const Tensor* zero_point) {
     Parameters p;
-    const int64_t n = scale.elements();
-    if (zero_point && zero_point->elements() != n && zero_point->elements() != 1)
-      return InvalidInput("zero point has ", zero_point->elements(), " elements, the scale has ", n);
-    if (n == 1) return p;
-    if (x.rank() == 0) return InvalidInput("a scalar has one scale, not ", n);
+    SMELT_TRY(check_parameters(attrs, x.shape(), scale.shape(), zero_point ? &zero_point->shape() : nullptr));
+    if (scale.elements() == 1) return p;
     SMELT_ASSIGN(const int axis, normalize_axis(attrs.axis, x.rank()));
     const AxisView v = axis_view(x.shape(), axis);
     p.extent_ = std::max<int64_t>(v.extent, 1);
     p.inner_ = std::max<int64_t>(v.inner, 1);
-    if (scale.rank() <= 1) {
-      if (n != v.extent)
-        return InvalidInput("scale has ", n, " elements, dimension ", axis, " of ", x.shape().str(), " expected");
-      p.kind_ = Kind::kAxis;
-      return p;
-    }
-    if (scale.rank() != x.rank())
-      return InvalidInput("scale of shape ", scale.shape().str(), " does not fit ", x.shape().str());
-    p.kind_ = Kind::kBlock;
+    p.kind_ = scale.rank() <= 1 ? Kind::kAxis : Kind::kBlock;
+    if (p.kind_ == Kind::kAxis) return p;
     p.blocks_ = scale.dim(axis);
-    p.block_ = attrs.block > 0 ? attrs.block : (p.blocks_ > 0 ? (v.extent + p.blocks_ - 1) / p.blocks_ : 1);
-    p.block_ = std::clamp<int64_t>(p.block_, 1, p.extent_);
-    for (int d = 0; d < x.rank(); ++d)
-      if (d == axis ? scale.dim(d) != (v.extent + p.block_ - 1) / p.block_ : scale.dim(d) != x.dim(d))
-        return InvalidInput("scale of shape ", scale.shape().str(), " does not fit blocks of ", p.block_, " in ",
-                            x.shape().str());
+    p.block_ = block_of(attrs, v.extent, p.blocks_);
     return p;
   }
   /// Elements that have the parameters of the first one: those of each multiple of this number.
@@ -163,6 +183,7 @@ Status reference_Dequantize(KernelContext& ctx) {
 }
 
 Status infer_QuantizeLinear(InferContext& ctx) {
+  SMELT_TRY(check_parameters(ctx));
   return same_shape(ctx,
                     ctx.has(2) && ctx.input(2).dtype != DType::kInvalid && !ctx.attrs<QuantizeLinearAttrs>().fixed_to
                         ? ctx.input(2).dtype
@@ -204,7 +225,10 @@ Status reference_QuantizeLinear(KernelContext& ctx) {
   return Ok();
 }
 
-Status infer_DequantizeLinear(InferContext& ctx) { return same_shape(ctx, ctx.attrs<QuantizeLinearAttrs>().to); }
+Status infer_DequantizeLinear(InferContext& ctx) {
+  SMELT_TRY(check_parameters(ctx));
+  return same_shape(ctx, ctx.attrs<QuantizeLinearAttrs>().to);
+}
 
 Status reference_DequantizeLinear(KernelContext& ctx) {
   const auto& attrs = ctx.attrs<QuantizeLinearAttrs>();
