@@ -133,6 +133,12 @@ TEST(QuantizeLinear, AxisAndBlocks) {
                    .input(tensor(DType::kI8, {2, 1}, {0, 10}))
                    .run(),
                {1, 2, 4, 4});
+  attrs.axis = 0;
+  expect_equal(OpRunner(Op::kDequantizeLinear, make_attrs<QuantizeLinearAttrs>(attrs))
+                   .input(tensor(DType::kI8, {3}, {1, 2, 3}))
+                   .input(floats({2}, {1, 2}))
+                   .run(),
+               {1, 2, 6});
 }
 
 TEST(DynamicQuantize, OnnxRule) {

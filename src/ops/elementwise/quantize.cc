@@ -61,6 +61,10 @@ Status quantize_rows(const Tensor& x, Tensor& y) {
   return Ok();
 }
 
+/// True if blocks along the axis have a scale each. A scale of rank 1 is one for each place on the axis elsewhere.
+bool has_blocks(const QuantizeLinearAttrs& attrs, const Shape& x, const Shape& scale) {
+  return scale.rank() > 1 || (attrs.block > 0 && x.rank() == 1);
+}
 /// Entries along the axis that share a scale, of `extent` entries and `scales` of these.
 int64_t block_of(const QuantizeLinearAttrs& attrs, int64_t extent, int64_t scales) {
   const int64_t block = attrs.block > 0 ? attrs.block : scales > 0 ? (extent + scales - 1) / scales : 1;
@@ -76,7 +80,7 @@ Status check_parameters(const QuantizeLinearAttrs& attrs, const Shape& x, const 
   if (x.rank() == 0) return InvalidInput("a scalar has one scale, not ", n);
   SMELT_ASSIGN(const int axis, normalize_axis(attrs.axis, x.rank()));
   const int64_t extent = x[axis];
-  if (scale.rank() <= 1) {
+  if (!has_blocks(attrs, x, scale)) {
     if (n != extent && extent >= 0)
       return InvalidInput("scale has ", n, " elements, dimension ", axis, " of ", x.str(), " expected");
     return Ok();
@@ -108,7 +112,7 @@ class Parameters {
     const AxisView v = axis_view(x.shape(), axis);
     p.extent_ = std::max<int64_t>(v.extent, 1);
     p.inner_ = std::max<int64_t>(v.inner, 1);
-    p.kind_ = scale.rank() <= 1 ? Kind::kAxis : Kind::kBlock;
+    p.kind_ = has_blocks(attrs, x.shape(), scale.shape()) ? Kind::kBlock : Kind::kAxis;
     if (p.kind_ == Kind::kAxis) return p;
     p.blocks_ = scale.dim(axis);
     p.block_ = block_of(attrs, v.extent, p.blocks_);
