@@ -27,6 +27,12 @@ bool moves_one_value(const Graph& g, const Node& n) {
   return std::ranges::find(kOperators, n.op) != std::end(kOperators);
 }
 
+/// True if integers of the type stand for 0 as well.
+bool has_zero(const ValueType& t) {
+  const int64_t zero = t.quant->zero_point();
+  return zero >= int_min(t.dtype) && zero <= int_max(t.dtype);
+}
+
 class DequantizeSinker {
  public:
   explicit DequantizeSinker(Graph& g) : g_(g), rounded_(g.values.size(), 0), integers_(g.values.size(), kNoValue) {}
@@ -41,7 +47,8 @@ class DequantizeSinker {
     for (Node& n : nodes) {
       if (n.op == Op::kDequantize && is_f32(n.outputs[0]) && is_per_tensor(g_.value(n.inputs[0]).type.quant))
         integers_[static_cast<size_t>(n.outputs[0])] = n.inputs[0];
-      else if (moves_one_value(g_, n) && integers(n.inputs[0]) != kNoValue && is_rounded(n))
+      else if (moves_one_value(g_, n) && integers(n.inputs[0]) != kNoValue && is_rounded(n) &&
+               (!is_constant_pad(n) || has_zero(g_.value(integers(n.inputs[0])).type)))
         move(n);
       g_.nodes.push_back(std::move(n));
       for (Node& d : behind_) g_.nodes.push_back(std::move(d));

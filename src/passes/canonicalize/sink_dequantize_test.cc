@@ -68,10 +68,10 @@ TEST(SinkDequantize, RealValuesAreMovedWhereOthersReadThem) {
 }
 
 /// Operators behind the pass where integers are dequantized, padded with `value` and quantized as they were.
-std::vector<Op> operators_behind_padding(float value) {
+std::vector<Op> operators_behind_padding(float value, int32_t zero_point = 3) {
   auto module = test::module_of_one_graph();
   Forms f{Builder(*module, 0)};
-  const QuantPtr quant = test::per_tensor(0.05F, 3);
+  const QuantPtr quant = test::per_tensor(0.05F, zero_point);
   const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, Shape{1, 4, 3}));
   const ValueId real =
       convert(f, Op::kDequantize, convert(f, Op::kQuantize, x, DType::kI8, quant), DType::kF32, nullptr);
@@ -94,6 +94,8 @@ std::vector<Op> operators_behind_padding(float value) {
 TEST(SinkDequantize, IntegersArePaddedWithZeros) {
   EXPECT_EQ(operators_behind_padding(0), (std::vector<Op>{Op::kQuantize, Op::kPad, Op::kDequantize}));
   EXPECT_EQ(operators_behind_padding(0.3F),
+            (std::vector<Op>{Op::kQuantize, Op::kDequantize, Op::kPad, Op::kQuantize, Op::kDequantize}));
+  EXPECT_EQ(operators_behind_padding(0, 200),  // no int8 stands for 0
             (std::vector<Op>{Op::kQuantize, Op::kDequantize, Op::kPad, Op::kQuantize, Op::kDequantize}));
 }
 
