@@ -68,7 +68,7 @@ std::unique_ptr<Kernel> make_depthwise_f32(const KernelSpec& spec) {
   if (spec.has(2) && (!make_float_operand(spec, 2, bias) || bias.fp16)) return nullptr;
   const ConvShape& s = plan->shape;
   const Arg taps =
-      packed_filter(*spec.constant(1), "taps of channels", plan->floats(),
+      packed_filter(*spec.constant(1), "taps of channels" + filter_order(s), plan->floats(),
                     [s](const float* from, float* to) { pack_taps(s, to, [&](size_t, size_t i) { return from[i]; }); });
   const Bounds bounds = activation_bounds(act);
   auto kernel = shader_kernel(shaders::depthwise_f32, plan->constants<shaders::Depthwise::Constants>(),
@@ -86,12 +86,13 @@ std::unique_ptr<Kernel> make_depthwise_i8(const KernelSpec& spec) {
   std::string zeros;
   for (int32_t z : product->pair.w_zeros) zeros += Cat(" ", z);
   const Arg taps{[plan = *plan, filter = *spec.constant(1), w_zeros = product->pair.w_zeros, zeros](KernelRecorder& r) {
-    return r.table(1, Cat("taps of channels less", zeros), plan.floats() * sizeof(float), [&](void* to) {
-      std::vector<int64_t> quantized(static_cast<size_t>(filter.elements()));
-      to_ints(filter, quantized.data());
-      pack_taps(plan.shape, static_cast<float*>(to),
-                [&](size_t c, size_t i) { return static_cast<float>(quantized[i] - w_zeros[c]); });
-    });
+    return r.table(1, Cat("taps of channels", filter_order(plan.shape), " less", zeros), plan.floats() * sizeof(float),
+                   [&](void* to) {
+                     std::vector<int64_t> quantized(static_cast<size_t>(filter.elements()));
+                     to_ints(filter, quantized.data());
+                     pack_taps(plan.shape, static_cast<float*>(to),
+                               [&](size_t c, size_t i) { return static_cast<float>(quantized[i] - w_zeros[c]); });
+                   });
   }};
   const bool x_signed = product->pair.x_signed, fixed = product->fixed();
   const auto shader = x_signed ? (fixed ? shaders::depthwise_i8_fixed : shaders::depthwise_i8)

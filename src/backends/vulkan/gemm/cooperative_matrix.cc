@@ -49,14 +49,13 @@ std::unique_ptr<Kernel> cooperative_matrix_kernel(const KernelSpec& spec, const 
   const Arg filter{[shape = *s, filter = *spec.constant(1)](KernelRecorder& r) -> Result<Binding> {
     const auto n = static_cast<size_t>(filter_words(shape) * 4);
     Status status;
-    const auto binding =
-        r.table(1, Cat("float16 packed by 4, groups ", shape.groups), n * sizeof(uint16_t), [&](void* to) {
-          std::vector<uint16_t> w(static_cast<size_t>(filter.elements()));
-          status = fp16_values(filter, w.data());
-          if (status.ok())
-            pack_by_4(
-                shape, [&](size_t at) { return w[at]; }, static_cast<uint16_t*>(to));
-        });
+    const auto binding = r.table(1, "float16 packed by 4" + filter_order(shape), n * sizeof(uint16_t), [&](void* to) {
+      std::vector<uint16_t> w(static_cast<size_t>(filter.elements()));
+      status = fp16_values(filter, w.data());
+      if (status.ok())
+        pack_by_4(
+            shape, [&](size_t at) { return w[at]; }, static_cast<uint16_t*>(to));
+    });
     SMELT_TRY(status);
     return binding;
   }};

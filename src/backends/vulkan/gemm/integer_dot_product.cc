@@ -66,7 +66,7 @@ class DotProductKernel : public Kernel {
                         const Fill& fill, const std::vector<Binding>& more = {}) const {
     SMELT_ASSIGN(const Binding x, r.input(0));
     const auto words = static_cast<size_t>(filter_words(shape_));
-    SMELT_ASSIGN(const Binding filter, r.table(1, Cat("int8 packed by 4, groups ", shape_.groups), words * 4,
+    SMELT_ASSIGN(const Binding filter, r.table(1, "int8 packed by 4" + filter_order(shape_), words * 4,
                                                [&](void* to) { pack(static_cast<int8_t*>(to)); }));
     std::vector<Binding> bindings{x, filter, channels, r.output(0), x, x_zero.value_or(x)};
     bindings.insert(bindings.end(), more.begin(), more.end());

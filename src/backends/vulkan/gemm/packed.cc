@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "backends/vulkan/gemm/operand.h"
+#include "base/cat.h"
 #include "ops/conv/conv.h"
 #include "ops/matmul/matmul_shape.h"
 
@@ -33,6 +34,13 @@ shaders::PackedGeometry packed_geometry(const ConvShape& s) {
   p.y_pixel = s.channels_last ? i32(s.all_out()) : 1;
   p.y_channel = s.channels_last ? 1 : i32(s.out_pixels());
   return p;
+}
+
+std::string filter_order(const ConvShape& s) {
+  std::string order;
+  for (const int64_t n : {s.groups, s.c_out, s.c_in, s.taps(), s.filter_o, s.filter_i, s.filter_s})
+    order += Cat(' ', n);
+  return order;
 }
 
 std::optional<ConvShape> conv_2d_shape(const KernelSpec& spec, bool bias) {

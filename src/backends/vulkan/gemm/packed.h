@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "backends/vulkan/gemm/quantized_gemm.h"
 #include "ops/conv/conv_shape.h"
@@ -14,6 +15,10 @@ inline constexpr int64_t kPackedTile = 16;
 
 /// The sizes of a convolution with a packed filter.
 shaders::PackedGeometry packed_geometry(const ConvShape& s);
+
+/// Where a filter of the shape has its elements, for keys of what is made of one: nodes may read a constant in
+/// different orders.
+std::string filter_order(const ConvShape& s);
 
 /// 32-bit words of a filter as pack_by_4() lays out int8 values.
 inline int64_t filter_words(const ConvShape& s) { return s.all_out() * s.taps() * ((s.c_in + 3) / 4); }

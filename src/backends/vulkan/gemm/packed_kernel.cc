@@ -61,8 +61,8 @@ struct Dispatched {
 Arg quantized_filter(const ConvShape& s, const Tensor& filter, const QuantizedWeights& weights) {
   return {[=](KernelRecorder& r) {
     const size_t n = packed_elements(s);
-    return r.table(1, Cat("quantized tiles of 16, ", weights.bits, " bits"), n * static_cast<size_t>(weights.bits) / 8,
-                   [&](void* to) {
+    return r.table(1, Cat("quantized tiles of 16, bits ", weights.bits, filter_order(s)),
+                   n * static_cast<size_t>(weights.bits) / 8, [&](void* to) {
                      const std::vector<int8_t> values = weights.values(filter, s);
                      std::vector<int8_t> packed(n);
                      pack_tiles(s, values.data(), packed.data());
@@ -80,8 +80,8 @@ Arg quantized_filter(const ConvShape& s, const Tensor& filter, const QuantizedWe
 Arg quantized_scales(const ConvShape& s, const Tensor& filter, const QuantizedWeights& weights) {
   return {[=](KernelRecorder& r) {
     const int64_t blocks = weights.blocks(s), tiles = (s.c_out + kTile - 1) / kTile;
-    return r.table(1, "scales of tiles of 16", static_cast<size_t>(tiles * blocks * kTile) * sizeof(float),
-                   [&](void* to) {
+    return r.table(1, "scales of tiles of 16" + filter_order(s),
+                   static_cast<size_t>(tiles * blocks * kTile) * sizeof(float), [&](void* to) {
                      const Quantization& q = *filter.quant();
                      auto* out = static_cast<float*>(to);
                      for (int64_t tile = 0; tile < tiles; ++tile)
@@ -122,7 +122,7 @@ std::unique_ptr<Kernel> packed_kernel_f32(const KernelSpec& spec, const ConvShap
                            d.grid, push);
   } else {
     const Dispatched<shaders::ConvPacked> d(s, "f32");
-    const Arg packed = packed_filter(weights, Cat("tiles of 16 in ", s.groups), packed_elements(s),
+    const Arg packed = packed_filter(weights, "tiles of 16" + filter_order(s), packed_elements(s),
                                      [s](const float* from, float* to) { pack_tiles(s, from, to); });
     kernel = shader_kernel(d.shader, {.width = kLanes}, {input(0), packed, channels, output(0)}, d.grid, push);
   }
@@ -134,7 +134,7 @@ std::unique_ptr<Kernel> packed_kernel_i8(const KernelSpec& spec, const ConvShape
   if (!product || !suits(spec.device, s, 8)) return nullptr;
   const Tensor& filter = *spec.constant(1);
   const Arg weights{[s, filter, q = *product](KernelRecorder& r) {
-    return r.table(1, Cat("integer tiles of 16 in ", s.groups), packed_elements(s), [&](void* to) {
+    return r.table(1, "integer tiles of 16" + filter_order(s), packed_elements(s), [&](void* to) {
       std::vector<int64_t> quantized(static_cast<size_t>(filter.elements()));
       to_ints(filter, quantized.data());
       std::vector<int8_t> values(quantized.size());

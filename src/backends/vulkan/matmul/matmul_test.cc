@@ -1,5 +1,7 @@
 #include "ops/matmul/matmul.h"
 
+#include "tests/support/exporter_forms.h"
+#include "tests/support/run_module.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
@@ -146,6 +148,29 @@ TEST(VulkanMatMul, Integers) {
           c.outputs[0].quant = per_tensor(0.2f, a == DType::kI8 ? -7 : 99, rounding);
           check_on_gpu(c, "matmul_i8|matmul_packed_i8");
         }
+}
+
+TEST(VulkanMatMul, ConstantsAreReadInTwoOrders) {
+  SKIP_WITHOUT_GPU();
+  for (const DType weights : {DType::kF32, DType::kI8, DType::kI4}) {
+    SCOPED_TRACE(to_string(weights));
+    const auto module = module_of_one_graph();
+    Forms f{Builder(*module, 0)};
+    Tensor w = random_tensor(weights, {24, 40}, -7, 7, 1);
+    if (is_integer(weights)) w.set_quant(per_tensor(0.1f, 0));
+    const ValueId matrix = f.b.constant("", w);
+    std::vector<Datum> fed;
+    for (const bool transposed : {false, true}) {
+      MatMulAttrs a;
+      a.transpose_b = transposed;
+      const Shape rows{5, transposed ? 40 : 24};
+      fed.emplace_back(random_tensor(DType::kF32, rows, -1, 1, 2));
+      f.b.graph().outputs.push_back(
+          f.op(Op::kMatMul, make_attrs<MatMulAttrs>(a), {f.b.input("", ValueType::tensor(DType::kF32, rows)), matrix}));
+    }
+    const Model model = ModelAccess::make(module);
+    expect_same(run_on(BackendKind::kVulkan, model, fed), run_on_reference(model, fed), {1e-4, 1e-4});
+  }
 }
 
 }  // namespace

@@ -83,11 +83,11 @@ void PerTokenDotProduct::parameters(int32_t* rows) const {
 Status PerTokenDotProduct::record(KernelRecorder& r, const Operands& o) const {
   const int64_t blocks = quantized_.blocks(shape_), words = chunks() * shape_.c_out;
   SMELT_ASSIGN(const Binding weights,
-               r.table(1, Cat("rows of dot products, ", quantized_.bits, " bits"), static_cast<size_t>(words) * 4,
-                       [&](void* to) { pack(static_cast<int32_t*>(to)); }));
-  SMELT_ASSIGN(const Binding columns,
-               r.table(1, "sums and scales of blocks", static_cast<size_t>(blocks * shape_.c_out) * 8,
-                       [&](void* to) { parameters(static_cast<int32_t*>(to)); }));
+               r.table(1, Cat("rows of dot products, bits ", quantized_.bits, filter_order(shape_)),
+                       static_cast<size_t>(words) * 4, [&](void* to) { pack(static_cast<int32_t*>(to)); }));
+  SMELT_ASSIGN(const Binding columns, r.table(1, "sums and scales of blocks" + filter_order(shape_),
+                                              static_cast<size_t>(blocks * shape_.c_out) * 8,
+                                              [&](void* to) { parameters(static_cast<int32_t*>(to)); }));
   SMELT_ASSIGN(const Binding bias, bias_.defined() ? FloatConstant(2, bias_).bind(r) : zeros_arg(shape_.c_out).bind(r));
   static constexpr shaders::Variant<shaders::PerToken> kVariants[2][2] = {
       {shaders::per_token_w8, shaders::per_token_w8_blocks}, {shaders::per_token_w4, shaders::per_token_w4_blocks}};
