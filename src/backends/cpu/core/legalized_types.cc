@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "backends/cpu/core/constant_key.h"
 #include "backends/cpu/core/float16.h"
 #include "backends/cpu/core/inner_context.h"
 #include "backends/cpu/core/kernel.h"
@@ -93,7 +94,7 @@ class LegalizedKernel final : public Kernel {
 };
 
 struct WidenedKey {
-  const void* constant;
+  ConstantKey constant;
   auto operator<=>(const WidenedKey&) const = default;
 };
 
@@ -120,7 +121,7 @@ std::unique_ptr<Kernel> through_float32(const KernelSpec& spec, bool quantized_w
     if (!spec.has(i) || !(is_float16(types[i]) || is_weights)) continue;
     if (const Tensor* c = spec.constant(i)) {
       Packed wide = spec.packs.get(
-          WidenedKey{c->identity()},
+          WidenedKey{ConstantKey(*c)},
           [&] {
             auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(c->elements()) * sizeof(float));
             if (!real_values(c->read_once(), packed->data<float>()).ok()) return Packed();

@@ -179,7 +179,7 @@ Packed cached_table(const KernelSpec& spec, size_t inputs) {
   TableKey key(spec.node, spec.outputs[0]);
   for (size_t i = 0; i < inputs; ++i) key.types.emplace_back(spec.inputs[i]);
   for (size_t i = inputs; i < spec.inputs.size(); ++i)
-    key.constants.push_back(spec.has(i) ? spec.constant(i)->raw() : nullptr);
+    key.constants.push_back(spec.has(i) ? ConstantKey(*spec.constant(i)) : ConstantKey());
   return spec.packs.get(key, [&] { return fill_lookup_table(spec, inputs); });
 }
 

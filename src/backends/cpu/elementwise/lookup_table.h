@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/cpu/core/constant_key.h"
 #include "backends/cpu/core/kernel.h"
 
 namespace smelt {
@@ -37,7 +38,7 @@ struct TableKey {
   const void* attrs = nullptr;         ///< null: Unary, whose nodes of equal `function` share a table
   std::array<uint64_t, 5> function{};  ///< of Unary: the fields of its attributes
   std::vector<TypeKey> types;          ///< of the result and the operands that the table covers
-  std::vector<const void*> constants;  ///< the other operands
+  std::vector<ConstantKey> constants;  ///< the other operands
 
   /// The result is of type `y`.
   TableKey(const Node& node, const ValueType& y);

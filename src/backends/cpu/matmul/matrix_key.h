@@ -3,6 +3,7 @@
 #include <compare>
 #include <vector>
 
+#include "backends/cpu/core/constant_key.h"
 #include "ops/matmul/matmul_shape.h"
 
 namespace smelt {
@@ -10,12 +11,12 @@ namespace smelt {
 /// What the packed form of a constant matrix b depends on whatever the kernel. A part of the kernels' keys of packed
 /// weights.
 struct MatrixKey {
-  const void* b = nullptr;
+  ConstantKey b;
   const void* c = nullptr;  ///< the addend; nullptr: not a part of the packed form
   int64_t k = 0, n = 0, row_stride = 0, column_stride = 0, matrices = 1;
 
   MatrixKey(const MatMulShape& s, const Tensor& b, const Tensor* c)
-      : b(b.identity()),
+      : b(b),
         c(c ? c->identity() : nullptr),
         k(s.k),
         n(s.n),
