@@ -173,5 +173,21 @@ TEST(VulkanMatMul, ConstantsAreReadInTwoOrders) {
   }
 }
 
+TEST(VulkanMatMul, ConstantsInTheSameBytesAreToldApart) {
+  SKIP_WITHOUT_GPU();
+  const auto module = module_of_one_graph();
+  Forms f{Builder(*module, 0)};
+  const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, {5, 24}));
+  Tensor weights = random_tensor(DType::kI8, {24, 40}, -7, 7, 1);
+  for (const int zero : {0, 3})
+    for (const float scale : {0.1f, 0.3f}) {
+      weights.set_quant(per_tensor(scale, zero));
+      f.b.graph().outputs.push_back(f.matmul(x, f.b.constant("", weights)));
+    }
+  const Model model = ModelAccess::make(module);
+  const std::vector<Datum> fed{random_tensor(DType::kF32, {5, 24}, -1, 1, 2)};
+  expect_same(run_on(BackendKind::kVulkan, model, fed), run_on_reference(model, fed), {1e-4, 1e-4});
+}
+
 }  // namespace
 }  // namespace smelt::vulkan

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <span>
@@ -7,6 +8,7 @@
 
 #include "backends/vulkan/core/kernel.h"
 #include "backends/vulkan/record/weights.h"
+#include "base/cat.h"
 
 namespace smelt::vulkan {
 
@@ -69,18 +71,18 @@ class KernelRecorder {
   /// Constant input i as `pack` lays it out on the device; see WeightStore::packed().
   Result<Binding> packed(size_t i, const std::string& key, size_t bytes, const WeightStore::Pack& pack) {
     const Operand& o = inputs_[i];
-    return (o.of ? plan_store_ : *o.store).packed(*o.constant, key, bytes, pack);
+    return (o.of ? plan_store_ : *o.store).packed(*o.constant, named(o, key), bytes, pack);
   }
   /// What `pack` makes on the device of `raw_bytes` that the host computes from constant input i by `fill`.
   Result<Binding> packed(size_t i, const std::string& key, size_t raw_bytes, const WeightStore::Fill& fill,
                          size_t bytes, const WeightStore::Pack& pack) {
     const Operand& o = inputs_[i];
-    return o.store->packed(origin(o), o.derived + key, raw_bytes, filler(o, fill), bytes, pack);
+    return o.store->packed(origin(o), named(o, key), raw_bytes, filler(o, fill), bytes, pack);
   }
   /// A table of `bytes` that the host computes from constant input i; `key` names the computation, not the content.
   Result<Binding> table(size_t i, const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
     const Operand& o = inputs_[i];
-    return o.store->table(origin(o), o.derived + key, bytes, filler(o, fill));
+    return o.store->table(origin(o), named(o, key), bytes, filler(o, fill));
   }
   /// A table that belongs to this plan; `key` identifies its content.
   Result<Binding> table(const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
@@ -125,6 +127,12 @@ class KernelRecorder {
 
  private:
   static const void* origin(const Operand& o) { return o.of ? o.of : o.constant->raw(); }
+  /// The key of what follows from a constant. Tensors of one file may lie in the same bytes.
+  static std::string named(const Operand& o, const std::string& key) {
+    if (o.of) return o.derived + key;
+    const Tensor& t = *o.constant;
+    return Cat(key, ' ', to_string(t.dtype()), ' ', reinterpret_cast<uintptr_t>(t.quant().get()));
+  }
   static WeightStore::Fill filler(const Operand& o, const WeightStore::Fill& fill) {
     return [&](void* to) {
       if (o.compute) (*o.compute)();
