@@ -455,9 +455,8 @@ class PlanBuilder {
 
   Status lay_out() {
     arena_.add_scratch(plan_.steps);
-    std::vector<ArenaItem>& items = arena_.items();
-    plan_.arena_lower_bound = smelt::arena_lower_bound(items);
-    plan_.arena_bytes = plan_arena(items);
+    plan_.arena_lower_bound = smelt::arena_lower_bound(arena_.items());
+    plan_.arena_bytes = plan_arena(arena_.items());
     if (auto s = env_.control.check_plan(plan_.arena_bytes, plan_.role); !s.ok())
       return arena_.at_largest(s.error(), plan_.steps);
     if (plan_.arena_bytes > 0) {
