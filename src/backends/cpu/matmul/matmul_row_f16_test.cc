@@ -29,6 +29,7 @@ OpCase float16_case(const Float16Row& r, const char* of, Op op, std::shared_ptr<
 }
 
 TEST(RowTimesFloat16, Products) {
+  if (!machine_has(Isa::kAvx2)) GTEST_SKIP() << "this machine has no AVX2";
   for (const Float16Row& r : kFloat16Rows) {
     MatMulAttrs a;
     a.transpose_b = true;
@@ -40,6 +41,7 @@ TEST(RowTimesFloat16, Products) {
 }
 
 TEST(RowTimesFloat16, ConvolutionsOfOnePixel) {
+  if (!machine_has(Isa::kAvx2)) GTEST_SKIP() << "this machine has no AVX2";
   for (const Float16Row& r : kFloat16Rows)
     for (const Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
       const bool last = layout == Layout::kChannelsLast;
