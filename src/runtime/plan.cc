@@ -263,6 +263,7 @@ Status Plan::run_branch(PlannedEnvironment& env, const Step& step, int graph, in
       own(result);
     if (result.is_tensor()) SMELT_TRY(env.control.charge(result.tensor.bytes()));
     value(step.out[i]) = std::move(result);
+    if (given_away) of_branches_.push_back(step.out[i]);
   }
   return Ok();
 }
@@ -421,6 +422,7 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, const G
                  std::vector<Datum>& outputs) {
   ++runs_;
   lifetime_ = call.outputs;
+  of_branches_.clear();
   for (size_t i = 0; i < inputs.size(); ++i) {
     Datum& given = value(graph().inputs[i]);
     given = inputs[i];
@@ -457,11 +459,12 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, const G
     if (id == kNoValue) continue;
     Datum& d = value(id);
     const bool owned = call.outputs == OutputLifetime::kOwned && d.is_tensor();
-    // Made in this run, by this plan alone.
-    const bool alone = owned && d.tensor.owner().use_count() == 1 && !parts_.findings.folded[static_cast<size_t>(id)];
+    const bool of_branch = std::ranges::count(of_branches_, id) > 0;
+    // Made in this run, and nothing else has its storage.
+    const bool alone = owned && d.tensor.owner().use_count() == 1 && (of_branch || parts_.slot_of(id));
     if (owned && !alone && !(call.depth > 0 && passed_on(id)))
       outputs[i] = Datum(d.tensor.clone());
-    else if (alone && !parts_.slot_of(id) && std::ranges::count(graph().outputs, id) == 1)
+    else if (alone && of_branch && std::ranges::count(graph().outputs, id) == 1)
       outputs[i] = std::exchange(d, {});
     else
       outputs[i] = d;

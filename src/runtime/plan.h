@@ -136,6 +136,7 @@ class Plan {
   PlanParts parts_;
   uint64_t runs_ = 0;
   OutputLifetime lifetime_ = OutputLifetime::kNextRun;  ///< of the run that began last
+  std::vector<ValueId> of_branches_;  ///< values of that run that branches made in storage of their own
   std::vector<Datum> dynamic_in_, dynamic_out_;
 };
 
