@@ -45,19 +45,18 @@ TEST(RotaryEmbedding, HeadsFirstOrLast) {
 }
 
 TEST(RotaryEmbedding, PartsOfASplit) {
-  check_fused(
-      kHeads,
-      [](Forms& f, ValueId x) {
-        SplitAttrs a;
-        a.axis = 3;
-        a.count = 2;
-        const auto parts = f.b.node(Op::kSplit, make_attrs<SplitAttrs>(a), {x}, 2);
-        EXPECT_TRUE(parts.ok());
-        const ValueId x1 = parts->at(0), x2 = parts->at(1), cos = f.weights({5, 4}), sin = f.weights({5, 4}, 4);
-        return concat(f, f.binary(Binary::kSub, f.mul(cos, x1), f.mul(sin, x2)),
-                      f.binary(Binary::kAdd, f.mul(cos, x2), f.mul(sin, x1)));
-      },
-      {"Rotary"});
+  check_fused(kHeads,
+              [](Forms& f, ValueId x) {
+                SplitAttrs a;
+                a.axis = 3;
+                a.count = 2;
+                const auto parts = f.b.node(Op::kSplit, make_attrs<SplitAttrs>(a), {x}, 2);
+                EXPECT_TRUE(parts.ok());
+                const ValueId x1 = parts->at(0), x2 = parts->at(1), cos = f.weights({5, 4}), sin = f.weights({5, 4}, 4);
+                return concat(f, f.binary(Binary::kSub, f.mul(cos, x1), f.mul(sin, x2)),
+                              f.binary(Binary::kAdd, f.mul(cos, x2), f.mul(sin, x1)));
+              },
+              {"Rotary"});
 }
 
 // Without the Transposes around it.
