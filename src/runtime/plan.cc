@@ -252,9 +252,7 @@ Status Plan::run_branch(PlannedEnvironment& env, const Step& step, int graph, in
   const bool given_away = lifetime_ == OutputLifetime::kOwned && std::ranges::any_of(step.out, is_output);
   const OutputLifetime lifetime = given_away ? OutputLifetime::kOwned : OutputLifetime::kNextRun;
   SMELT_TRY(env.run(graph, dynamic_in_, {depth + 1, lifetime}, dynamic_out_));
-  if (dynamic_out_.size() < step.out.size())
-    return InvalidModel("graph '", env.module->graphs[static_cast<size_t>(graph)].name, "' gives ", dynamic_out_.size(),
-                        " results, ", step.out.size(), " expected");
+  SMELT_TRY(check_results(*env.module, graph, dynamic_out_.size(), step.out.size()));
   for (size_t i = 0; i < step.out.size(); ++i) {
     if (step.out[i] < 0) continue;
     Datum& result = dynamic_out_[i];
@@ -302,9 +300,7 @@ Status Plan::run_while(PlannedEnvironment& env, const Step& step, DynamicStep& w
     SMELT_ASSIGN(const bool go_on, condition_of(loop.condition[0]));
     if (!go_on) break;
     SMELT_TRY(env.run(a.body_graph, loop.values(), inner, loop.results));
-    if (loop.results.size() < count)
-      return InvalidModel("graph '", env.module->graphs[static_cast<size_t>(a.body_graph)].name, "' gives ",
-                          loop.results.size(), " results, ", count, " expected");
+    SMELT_TRY(check_results(*env.module, a.body_graph, loop.results.size(), count));
     SMELT_TRY(loop.take(loop.results, env.states));
   }
   for (size_t i = 0; i < step.out.size(); ++i) {

@@ -12,6 +12,7 @@
 #include "base/large_memory.h"
 #include "base/mapped_file.h"
 #include "base/selection.h"
+#include "ops/control/bodies.h"
 #include "runtime/plan_update.h"
 
 namespace smelt {
@@ -46,18 +47,13 @@ void log_plan(const Plan& plan, CompileMode mode, const LogSink& log) {
 
 /// By graph: true if one node runs it, and it neither uses variables nor runs other graphs, whose plans might change.
 std::vector<bool> graphs_that_lend_results(const Module& module) {
-  std::vector<int> callers(module.graphs.size(), 0);
-  std::vector<bool> lends(module.graphs.size(), true);
+  const std::vector<int> callers = count_callers(module);
+  std::vector<bool> lends;
+  for (size_t g = 0; g < callers.size(); ++g)
+    lends.push_back(callers[g] == 1 && std::ranges::none_of(module.graphs[g].nodes, [](const Node& n) {
+                      return (op_info(n.op).flags & (kEffect | kControl)) != 0;
+                    }));
   for (const Method& m : module.methods) lends[static_cast<size_t>(m.graph)] = false;
-  for (size_t g = 0; g < module.graphs.size(); ++g)
-    for (const Node& n : module.graphs[g].nodes) {
-      const OpInfo& info = op_info(n.op);
-      if (info.flags & (kEffect | kControl)) lends[g] = false;
-      if (!n.attrs || !info.graphs) continue;
-      for (const int called : info.graphs(*n.attrs))
-        if (called >= 0 && static_cast<size_t>(called) < callers.size()) ++callers[static_cast<size_t>(called)];
-    }
-  for (size_t g = 0; g < lends.size(); ++g) lends[g] = lends[g] && callers[g] == 1;
   return lends;
 }
 

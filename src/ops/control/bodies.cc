@@ -57,11 +57,27 @@ Datum scalar_argument(const Module& module, int graph, int input, DType dtype, i
   return t;
 }
 
+std::vector<int> count_callers(const Module& module) {
+  std::vector<int> callers(module.graphs.size(), 0);
+  for (const Graph& graph : module.graphs)
+    for (const Node& n : graph.nodes) {
+      const OpInfo& info = op_info(n.op);
+      if (!n.attrs || !(info.flags & kControl)) continue;
+      for (const int called : info.graphs(*n.attrs))
+        if (called >= 0 && static_cast<size_t>(called) < callers.size()) ++callers[static_cast<size_t>(called)];
+    }
+  return callers;
+}
+
+Status check_results(const Module& module, int graph, size_t given, size_t expected) {
+  if (given >= expected) return Ok();
+  return InvalidModel("graph '", module.graphs[static_cast<size_t>(graph)].name, "' gives ", given, " results, ",
+                      expected, " expected");
+}
+
 Result<std::vector<Datum>> run_body(KernelContext& ctx, int graph, std::span<const Datum> arguments, size_t outputs) {
   SMELT_ASSIGN(auto results, ctx.call(graph, arguments));
-  if (results.size() < outputs)
-    return InvalidModel("graph '", ctx.module().graphs[static_cast<size_t>(graph)].name, "' gives ", results.size(),
-                        " results, ", outputs, " expected");
+  SMELT_TRY(check_results(ctx.module(), graph, results.size(), outputs));
   return results;
 }
 

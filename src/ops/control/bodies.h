@@ -21,6 +21,10 @@ std::optional<int64_t> body_outputs(const Module& module, int graph);
 Result<bool> condition_of(const Datum& d);
 /// A scalar argument of a body: int64 or bool, of shape [1] where the body declares rank 1.
 Datum scalar_argument(const Module& module, int graph, int input, DType dtype, int64_t value);
+/// By graph of the module: how many nodes run it. A node counts once for each of its bodies.
+std::vector<int> count_callers(const Module& module);
+/// An error that names the graph, unless it gave so many results as are expected, or more.
+Status check_results(const Module& module, int graph, size_t given, size_t expected);
 /// Runs a body and checks that it gave `outputs` results.
 Result<std::vector<Datum>> run_body(KernelContext& ctx, int graph, std::span<const Datum> arguments, size_t outputs);
 

@@ -2,9 +2,11 @@
 #include <utility>
 #include <vector>
 
+#include "ops/control/bodies.h"
 #include "ops/control/control.h"
 #include "ops/core/op.h"
 #include "passes/passes.h"
+#include "passes/value_map.h"
 #include "tensor/quant_params.h"
 
 namespace smelt {
@@ -40,15 +42,8 @@ class CallInliner {
 
   /// How many nodes and methods run each graph.
   std::vector<int> count_graph_uses() const {
-    std::vector<int> uses(module_.graphs.size(), 0);
-    const auto count = [&](int graph) {
-      if (graph >= 0 && static_cast<size_t>(graph) < uses.size()) ++uses[static_cast<size_t>(graph)];
-    };
-    for (const Method& m : module_.methods) count(m.graph);
-    for (const Graph& graph : module_.graphs)
-      for (const Node& n : graph.nodes)
-        if (n.attrs && op_info(n.op).graphs)
-          for (int called : op_info(n.op).graphs(*n.attrs)) count(called);
+    std::vector<int> uses = count_callers(module_);
+    for (const Method& m : module_.methods) ++uses[static_cast<size_t>(m.graph)];
     return uses;
   }
 
@@ -108,25 +103,13 @@ class CallInliner {
 
   void append_body(Graph& graph, const Node& call, std::vector<Node>& nodes) {
     const Graph& body = module_.graphs[static_cast<size_t>(static_cast<const CallAttrs&>(*call.attrs).graph)];
-    std::vector<ValueId> ids(body.values.size(), kNoValue);
-    for (size_t i = 0; i < call.inputs.size(); ++i) ids[static_cast<size_t>(body.inputs[i])] = call.inputs[i];
-    for (size_t i = 0; i < call.outputs.size(); ++i)
-      if (call.outputs[i] != kNoValue) ids[static_cast<size_t>(body.outputs[i])] = call.outputs[i];
-    for (size_t v = 0; v < ids.size(); ++v) {
-      if (ids[v] != kNoValue) continue;
-      Value copy = body.values[v];
-      copy.name.clear();
-      ids[v] = graph.add_value(std::move(copy));
-    }
-    const auto rename = [&](std::vector<ValueId>& list) {
-      for (ValueId& id : list)
-        if (id != kNoValue) id = ids[static_cast<size_t>(id)];
-    };
-    for (const Node& n : body.nodes) {
-      nodes.push_back(n);
-      rename(nodes.back().inputs);
-      rename(nodes.back().outputs);
-    }
+    const size_t before = graph.values.size();
+    ValueMap map(body);
+    map.stands_for(body.inputs, call.inputs);
+    map.stands_for(body.outputs, call.outputs);
+    map.add_others(graph);
+    for (size_t v = before; v < graph.values.size(); ++v) graph.values[v].name.clear();
+    for (const Node& n : body.nodes) map.rename(nodes.emplace_back(n));
     budget_ -= body.nodes.size();
     inlined_any_ = true;
   }

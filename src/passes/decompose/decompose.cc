@@ -7,6 +7,7 @@
 #include "ops/reduce/reduce.h"
 #include "passes/decompose/rules.h"
 #include "passes/passes.h"
+#include "passes/value_map.h"
 
 namespace smelt {
 namespace decomposition {
@@ -134,15 +135,10 @@ std::optional<DecomposedNode> decompose(const NodeSpec& node) {
 }
 
 std::vector<Node> splice(Graph& graph, const Node& node, const DecomposedNode& parts) {
-  std::vector<ValueId> ids(parts.graph->values.size(), kNoValue);
-  const auto stands_for = [&](const std::vector<ValueId>& of_parts, const std::vector<ValueId>& of_node) {
-    for (size_t i = 0; i < of_parts.size(); ++i)
-      if (of_parts[i] != kNoValue) ids[static_cast<size_t>(of_parts[i])] = of_node[i];
-  };
-  stands_for(parts.inputs, node.inputs);
-  stands_for(parts.outputs, node.outputs);
-  for (size_t i = 0; i < ids.size(); ++i)
-    if (ids[i] == kNoValue) ids[i] = graph.add_value(parts.graph->values[i]);
+  ValueMap map(*parts.graph);
+  map.stands_for(parts.inputs, node.inputs);
+  map.stands_for(parts.outputs, node.outputs);
+  map.add_others(graph);
   std::vector<Node> out;
   for (const Node& part : parts.graph->nodes) {
     Node& n = out.emplace_back(node);
@@ -150,8 +146,7 @@ std::vector<Node> splice(Graph& graph, const Node& node, const DecomposedNode& p
     n.attrs = part.attrs;
     n.inputs = part.inputs;
     n.outputs = part.outputs;
-    for (auto* list : {&n.inputs, &n.outputs})
-      for (ValueId& id : *list) id = id == kNoValue ? kNoValue : ids[static_cast<size_t>(id)];
+    map.rename(n);
   }
   return out;
 }
