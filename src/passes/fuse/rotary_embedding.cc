@@ -36,15 +36,12 @@ ValueId half_of(const Pattern& in, ValueId id, bool second) {
   return start == (second ? half[3] : 0) ? x : kNoValue;
 }
 
-/// A product of a half with a table.
-struct Turned {
-  ValueId half = kNoValue, table = kNoValue;
-};
-Turned turned(const Pattern& in, ValueId id, ValueId half) {
-  const Node* n = in.has_one_use(id) ? in.binary(id, Binary::kMul) : nullptr;
+/// The factor of `half` in a product; kNoValue if the value is none that one node reads.
+ValueId table_of(const Pattern& in, ValueId product, ValueId half) {
+  const Node* n = in.has_one_use(product) ? in.binary(product, Binary::kMul) : nullptr;
   for (size_t i = 0; n && i < 2; ++i)
-    if (n->inputs[i] == half) return {half, n->inputs[1 - i]};
-  return {};
+    if (n->inputs[i] == half) return n->inputs[1 - i];
+  return kNoValue;
 }
 
 /// True if a table has one row for each position of x, [B, H, S, D] or, with `heads_last`, [B, S, H, D], that all heads
@@ -73,10 +70,10 @@ std::optional<Node> rotary_embedding(const Pattern& in, const Node& n) {
     for (size_t j = 0; subtrahend && j < 2; ++j) {
       const ValueId second = subtrahend->inputs[j];
       if (half_of(in, second, true) != x) continue;
-      const ValueId cos = turned(in, sub->inputs[0], first).table, sin = turned(in, sub->inputs[1], second).table;
+      const ValueId cos = table_of(in, sub->inputs[0], first), sin = table_of(in, sub->inputs[1], second);
       for (size_t k = 0; k < 2; ++k) {
-        if (cos == kNoValue || sin == kNoValue || turned(in, add->inputs[k], second).table != cos ||
-            turned(in, add->inputs[1 - k], first).table != sin)
+        if (cos == kNoValue || sin == kNoValue || table_of(in, add->inputs[k], second) != cos ||
+            table_of(in, add->inputs[1 - k], first) != sin)
           continue;
         const Shape& shape = in.type(x).shape;
         RotaryAttrs a;
