@@ -22,10 +22,22 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
+constexpr int kChains = 4;  // one waits for its own results
+
+/// take(c, at) for each whole vector of n values, where c is its chain. Returns the number of values that these have.
+template <class Take>
+HWY_INLINE int64_t take_vectors(const float* x, int64_t n, const Take& take) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(D()));
+  int64_t i = 0;
+  for (; i + kChains * lanes <= n; i += kChains * lanes)
+#pragma GCC unroll 4
+    for (int c = 0; c < kChains; ++c) take(c, x + i + c * lanes);
+  for (; i + lanes <= n; i += lanes) take(0, x + i);
+  return i;
+}
+
 void row_range(const float* x, int64_t n, float* low, float* high) {
   const D d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr int kChains = 4;  // one waits for its own results
   V lows[kChains], highs[kChains];
 #pragma GCC unroll 4
   for (int c = 0; c < kChains; ++c) lows[c] = highs[c] = hn::Zero(d);
@@ -34,11 +46,7 @@ void row_range(const float* x, int64_t n, float* low, float* high) {
     lows[c] = hn::Min(v, lows[c]);  // x86 gives the second one where one is NaN
     highs[c] = hn::Max(v, highs[c]);
   };
-  int64_t i = 0;
-  for (; i + kChains * lanes <= n; i += kChains * lanes)
-#pragma GCC unroll 4
-    for (int c = 0; c < kChains; ++c) take(c, x + i + c * lanes);
-  for (; i + lanes <= n; i += lanes) take(0, x + i);
+  int64_t i = take_vectors(x, n, take);
 #pragma GCC unroll 4
   for (int c = 1; c < kChains; ++c) {
     lows[0] = hn::Min(lows[0], lows[c]);
@@ -56,8 +64,6 @@ void row_range(const float* x, int64_t n, float* low, float* high) {
 /// Smallest and largest of n > 0 values. False if one is infinite or NaN.
 HWY_INLINE bool finite_range_inline(const float* x, int64_t n, float* low, float* high) {
   const D d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr int kChains = 4;  // one waits for its own results
   V lows[kChains], highs[kChains], zeros[kChains];
 #pragma GCC unroll 4
   for (int c = 0; c < kChains; ++c) {
@@ -70,11 +76,7 @@ HWY_INLINE bool finite_range_inline(const float* x, int64_t n, float* low, float
     highs[c] = hn::Max(highs[c], v);
     zeros[c] = hn::MulAdd(v, hn::Zero(d), zeros[c]);  // NaN from the first value on that is not finite
   };
-  int64_t i = 0;
-  for (; i + kChains * lanes <= n; i += kChains * lanes)
-#pragma GCC unroll 4
-    for (int c = 0; c < kChains; ++c) take(c, x + i + c * lanes);
-  for (; i + lanes <= n; i += lanes) take(0, x + i);
+  int64_t i = take_vectors(x, n, take);
 #pragma GCC unroll 4
   for (int c = 1; c < kChains; ++c) {
     lows[0] = hn::Min(lows[0], lows[c]);
