@@ -282,10 +282,8 @@ class ConvI16OfBytes final : public Kernel {
     for (int64_t p = 0; p < panels; ++p) {
       const bool wide = gemm_.width(g_.c_out, p) > gemm_.lanes, prefetches = p + 1 < panels;
       const int64_t column = group * g_.c_out + p * nr, n = std::min(nr, g_.c_out - p * nr);
-      const char *const panel = packed + gemm_.panel_offset(g_.k(), p), *const next =
-                                                                            packed +
-                                                                            gemm_.panel_offset(g_.k(),
-                                                                                               prefetches ? p + 1 : 0);
+      const char* const panel = packed + gemm_.panel_offset(g_.k(), p);
+      const char* const next = packed + gemm_.panel_offset(g_.k(), prefetches ? p + 1 : 0);
       state.bring(next, prefetches ? gemm_.panel_offset(g_.k(), 1) : 0, tiles.count * steps);
       for (int64_t t = 0, i = 0, here = 0; t < tiles.count; ++t, i += here) {
         here = tiles.rows(t);
