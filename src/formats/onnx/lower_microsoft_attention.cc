@@ -177,7 +177,10 @@ void lower_group_query_attention(NodeContext& n) {
   a.qk_output = n.i("qk_output", 0);
   if (a.qk_output < 0 || a.qk_output > 2) return n.fail("qk_output is ", a.qk_output, ", 0, 1 or 2 expected");
   if (n.wants(3) && a.qk_output == 0) return n.fail("output 3 is wanted, but qk_output is 0");
-  if (n.flag("sliding_window_cache")) return n.fail("sliding_window_cache is not supported");
+  a.window_cache = n.flag("sliding_window_cache");
+  if (a.window_cache && (a.window < 1 || !a.causal || a.qk_output != 0))
+    return n.fail("sliding_window_cache with local_window_size ", a.window, ", causal ", a.causal, ", qk_output ",
+                  a.qk_output);
   for (const char* kind : {"k_quant_type", "v_quant_type"})
     if (const std::string type = n.s(kind, "NONE"); type != "NONE")
       return n.fail(kind, " '", type, "' is not supported");

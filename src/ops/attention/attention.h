@@ -45,16 +45,26 @@ struct KvAppendAttrs : Attrs {
 
 /// com.microsoft.GroupQueryAttention: q [B, S, Hq*D], k and v [B, S, Hkv*D] (or all packed in q) join caches that hold
 /// kv_lengths[b] + 1 - S valid rows; rows at the end of the cache are not used.
+///
+/// With `window_cache` a cache has as many rows as go in, at least `window`, and holds the last ones of its
+/// kv_lengths[b] + 1 - S positions, the oldest first: see rows_kept().
 struct GroupQueryAttrs : Attrs {
   int64_t num_heads = 1, kv_heads = 1;
   double scale = 0;     ///< 0: 1 / sqrt(D)
   double softcap = 0;   ///< 0: none
   int64_t window = -1;  ///< -1: all
-  bool rotary = false, interleaved = false, smooth_softmax = false;
-  bool causal = true;  ///< a row sees the keys up to its own; false: all valid keys
+  bool rotary = false, interleaved = false;
+  bool smooth_softmax = false;  ///< one more logit of 0 in the denominator, where no sinks are given
+  bool causal = true;           ///< a row sees the keys up to its own; false: all valid keys
   /// Meaning of output 3 [B, Hq, S, T], T the total length: 1 scores before, 2 behind softmax; hidden keys give 0.
   int64_t qk_output = 0;
-  SMELT_FIELDS(num_heads, kv_heads, scale, softcap, window, rotary, interleaved, smooth_softmax, causal, qk_output)
+  bool window_cache = false;
+  SMELT_FIELDS(num_heads, kv_heads, scale, softcap, window, rotary, interleaved, smooth_softmax, causal, qk_output,
+               window_cache)
+  /// Positions that a cache of `capacity` rows holds after `positions` of them: all, or without `window_cache`; behind
+  /// `capacity` the oldest leave it, capacity - window + 1 at a time. Source: ONNX Runtime's GroupQueryAttention,
+  /// sliding_window_cache.
+  int64_t rows_kept(int64_t capacity, int64_t positions) const;
 };
 
 /// ONNX LinearAttention: a recurrence over a state [B, Hkv, Dk, Dv].

@@ -206,5 +206,50 @@ TEST(GroupQueryAttention, ScoresAndBothDirections) {
   expect_near(out[3].tensor, {first, 1 - first, second, 1 - second});
 }
 
+/// Behind a window of 2 a cache of 3 rows keeps 2 or 3: two leave it at a time.
+TEST(GroupQueryAttention, CacheOfAWindow) {
+  GroupQueryAttrs a;
+  a.window = 2;
+  a.window_cache = true;
+  for (const auto& [positions, kept] : {std::pair<int64_t, int64_t>{1, 1}, {3, 3}, {4, 2}, {5, 3}, {6, 2}, {7, 3}})
+    EXPECT_EQ(a.rows_kept(3, positions), kept) << positions;
+  // All keys are equal: a row is the mean of the two values that it sees.
+  const auto step = [&](const Tensor& past, const std::vector<double>& values, int32_t last) {
+    const auto n = static_cast<int64_t>(values.size());
+    return OpRunner(Op::kGroupQueryAttention, make_attrs<GroupQueryAttrs>(a))
+        .input(floats({1, n, 1}, std::vector<double>(values.size(), 1)))
+        .input(floats({1, n, 1}, std::vector<double>(values.size(), 0)))
+        .input(floats({1, n, 1}, values))
+        .input(floats({1, 1, 3, 1}, {0, 0, 0}))
+        .input(past)
+        .input(Tensor::from<int32_t>(DType::kI32, {1}, std::vector<int32_t>{last}))
+        .input(Tensor::from<int32_t>(DType::kI32, {}, std::vector<int32_t>{last + 1}))
+        .outputs(3)
+        .run_all()
+        .value();
+  };
+  auto out = step(floats({1, 1, 3, 1}, {0, 0, 0}), {10, 20, 30, 40, 50}, 4);
+  expect_near(out[0].tensor, {10, 15, 25, 35, 45});
+  expect_near(out[2].tensor, {30, 40, 50});
+  out = step(out[2].tensor, {60}, 5);
+  expect_near(out[0].tensor, {55});
+  expect_near(out[2].tensor, {50, 60, 0});
+  out = step(out[2].tensor, {70}, 6);
+  expect_near(out[0].tensor, {65});
+  expect_near(out[2].tensor, {50, 60, 70});
+  const auto refused = OpRunner(Op::kGroupQueryAttention, make_attrs<GroupQueryAttrs>(a))
+                           .input(floats({1, 1, 1}, {1}))
+                           .input(floats({1, 1, 1}, {1}))
+                           .input(floats({1, 1, 1}, {1}))
+                           .input(floats({1, 1, 1, 1}, {1}))
+                           .input(floats({1, 1, 1, 1}, {1}))
+                           .input(Tensor::from<int32_t>(DType::kI32, {1}, std::vector<int32_t>{1}))
+                           .input(Tensor::from<int32_t>(DType::kI32, {}, std::vector<int32_t>{2}))
+                           .outputs(3)
+                           .run_all();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message().find("a cache of 1 rows for a window of 2"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace smelt::test

@@ -16,6 +16,14 @@ namespace {
 /// Sizes of one call; -1 where not known yet.
 struct Sizes {
   int64_t batch = -1, rows = -1, depth = -1, past = 0, capacity = -1;
+  /// Rows of a cache that fresh ones have joined, before the oldest leave it.
+  int64_t joined(const GroupQueryAttrs& a) const { return a.window_cache ? capacity + rows : capacity; }
+};
+
+/// Where the fresh rows of a batch entry begin.
+struct Begin {
+  int64_t position;  // among all rows
+  int64_t row;       // of the cache
 };
 
 Result<Sizes> sizes_of(const GroupQueryAttrs& a, const Shape& q, bool packed, const Shape* past, int64_t total) {
@@ -34,7 +42,11 @@ Result<Sizes> sizes_of(const GroupQueryAttrs& a, const Shape& q, bool packed, co
       if (have >= 0 && want >= 0 && have != want) return InvalidModel("a past of shape ", past->str(), " does not fit");
     s.past = (*past)[2];
   }
-  if (total >= 0 && s.past >= 0)
+  if (a.window_cache) {
+    if (s.past >= 0 && (a.window < 1 || s.past < a.window))
+      return InvalidModel("a cache of ", s.past, " rows for a window of ", a.window);
+    s.capacity = s.past;
+  } else if (total >= 0 && s.past >= 0)
     s.capacity = std::max(total, s.past);
   else if (!past)
     s.capacity = s.rows;
@@ -62,7 +74,8 @@ std::vector<float> floats(const Tensor& t) {
 struct Work {
   Sizes s;
   std::vector<float> q, k, v;                // [batch, rows, heads, depth]
-  float *keys = nullptr, *values = nullptr;  // [batch, kv_heads, capacity, depth], in scratch memory
+  int64_t joined = 0;                        // rows of a cache
+  float *keys = nullptr, *values = nullptr;  // [batch, kv_heads, joined, depth], in scratch memory
   std::vector<float> bias, sinks;
   Shape bias_shape;
   std::vector<float> y;
@@ -91,34 +104,36 @@ void keep_scores(const GroupQueryAttrs& a, Work& w, int64_t b, int64_t h, int64_
   for (int64_t j = begin; j < std::min(end, w.total); ++j) to[j] = row[static_cast<size_t>(j)];
 }
 
-void attend(const GroupQueryAttrs& a, Work& w, int64_t b, int64_t before, std::vector<float>& row) {
+void attend(const GroupQueryAttrs& a, Work& w, int64_t b, const Begin& at, std::vector<float>& row) {
   const Sizes& s = w.s;
   const float scale = a.scale != 0 ? static_cast<float>(a.scale) : 1.0f / std::sqrt(static_cast<float>(s.depth));
   for (int64_t h = 0; h < a.num_heads; ++h) {
     const int64_t kv = b * a.kv_heads + h / (a.num_heads / a.kv_heads);
     for (int64_t i = 0; i < s.rows; ++i) {
       const float* q = w.q.data() + ((b * s.rows + i) * a.num_heads + h) * s.depth;
-      const int64_t end = std::min(before + (a.causal ? i + 1 : s.rows), s.capacity);
+      const int64_t end = std::min(at.row + (a.causal ? i + 1 : s.rows), w.joined);
       const int64_t begin = a.window > 0 ? std::max<int64_t>(0, end - a.window) : 0;
       for (int64_t j = begin; j < end; ++j) {
-        const float* k = w.keys + (kv * s.capacity + j) * s.depth;
+        const float* k = w.keys + (kv * w.joined + j) * s.depth;
         float sum = 0;
         for (int64_t d = 0; d < s.depth; ++d) sum += q[d] * k[d];
         sum *= scale;
         if (a.softcap > 0) sum = static_cast<float>(a.softcap * std::tanh(static_cast<double>(sum) / a.softcap));
         if (!w.bias.empty()) {
           const Shape& n = w.bias_shape;
-          const int64_t at = (((n[0] == 1 ? 0 : b) * n[1] + (n[1] == 1 ? 0 : h)) * n[2] + i) * n[3] + j;
-          if (i < n[2] && j < n[3]) sum += w.bias[static_cast<size_t>(at)];
+          const int64_t row_of_bias = ((n[0] == 1 ? 0 : b) * n[1] + (n[1] == 1 ? 0 : h)) * n[2] + i;
+          const int64_t column = at.position - at.row + j;
+          if (i < n[2] && column < n[3]) sum += w.bias[static_cast<size_t>(row_of_bias * n[3] + column)];
         }
         row[static_cast<size_t>(j)] = sum;
       }
       if (!w.scores.empty() && a.qk_output == 1) keep_scores(a, w, b, h, i, row, begin, end);
-      softmax(row.data(), begin, end, a.smooth_softmax, w.sinks.empty() ? nullptr : &w.sinks[static_cast<size_t>(h)]);
+      softmax(row.data(), begin, end, a.smooth_softmax && w.sinks.empty(),
+              w.sinks.empty() ? nullptr : &w.sinks[static_cast<size_t>(h)]);
       if (!w.scores.empty() && a.qk_output == 2) keep_scores(a, w, b, h, i, row, begin, end);
       float* y = w.y.data() + ((b * s.rows + i) * a.num_heads + h) * s.depth;
       for (int64_t j = begin; j < end; ++j) {
-        const float* v = w.values + (kv * s.capacity + j) * s.depth;
+        const float* v = w.values + (kv * w.joined + j) * s.depth;
         for (int64_t d = 0; d < s.depth; ++d) y[d] += row[static_cast<size_t>(j)] * v[d];
       }
     }
@@ -135,6 +150,18 @@ void unpack(const GroupQueryAttrs& a, const std::vector<float>& all, Work& w) {
   }
 }
 
+/// Moves the last `kept` of the first `end` rows of the caches of batch entry b to where they go out.
+void drop_oldest(const GroupQueryAttrs& a, Work& w, int64_t b, int64_t end, int64_t kept) {
+  const int64_t depth = w.s.depth;
+  for (int64_t head = b * a.kv_heads; head < (b + 1) * a.kv_heads; ++head)
+    for (float* cache : {w.keys, w.values}) {
+      float *const from = cache + (head * w.joined + end - kept) * depth, *const to =
+                                                                              cache + head * w.s.capacity * depth;
+      std::copy_n(from, kept * depth, to);
+      std::fill(to + kept * depth, to + w.s.capacity * depth, 0.0f);
+    }
+}
+
 Status load(KernelContext& ctx, const GroupQueryAttrs& a, Work& w) {
   const Sizes& s = w.s;
   if (!ctx.has(1)) {
@@ -149,7 +176,8 @@ Status load(KernelContext& ctx, const GroupQueryAttrs& a, Work& w) {
   if (w.k.size() != fresh || w.v.size() != fresh)
     return InvalidInput("keys of shape ", ctx.input(ctx.has(1) ? 1 : 0).shape().str(), " do not fit ", a.kv_heads,
                         " heads");
-  SMELT_ASSIGN(const int64_t cache, Shape({s.batch, a.kv_heads, s.capacity, s.depth}).checked_elements());
+  w.joined = s.joined(a);
+  SMELT_ASSIGN(const int64_t cache, Shape({s.batch, a.kv_heads, w.joined, s.depth}).checked_elements());
   for (float** to : {&w.keys, &w.values}) {
     SMELT_ASSIGN(*to, scratch_array<float>(ctx, cache));
     std::fill_n(*to, cache, 0.0f);
@@ -160,7 +188,7 @@ Status load(KernelContext& ctx, const GroupQueryAttrs& a, Work& w) {
       return InvalidInput("a past of shape ", ctx.input(i).shape().str(), " does not fit");
     float* to = i == 3 ? w.keys : w.values;
     for (int64_t h = 0; h < s.batch * a.kv_heads; ++h)
-      std::copy_n(old.begin() + h * s.past * s.depth, s.past * s.depth, to + h * s.capacity * s.depth);
+      std::copy_n(old.begin() + h * s.past * s.depth, s.past * s.depth, to + h * w.joined * s.depth);
   }
   if (ctx.has(10)) {
     if (ctx.input(10).rank() != 4) return InvalidInput("the bias has shape ", ctx.input(10).shape().str());
@@ -177,8 +205,8 @@ Status load(KernelContext& ctx, const GroupQueryAttrs& a, Work& w) {
   return Ok();
 }
 
-/// Rotates the fresh queries and keys of batch entry b, whose first row stands at `before`.
-Status rotate_rows(KernelContext& ctx, const GroupQueryAttrs& a, Work& w, int64_t b, int64_t before) {
+/// Rotates the fresh queries and keys of batch entry b, whose first row has position `first`.
+Status rotate_rows(KernelContext& ctx, const GroupQueryAttrs& a, Work& w, int64_t b, int64_t first) {
   if (!ctx.has(7) || !ctx.has(8)) return InvalidInput("rotary embedding without its tables");
   const auto cos = floats(ctx.input(7)), sin = floats(ctx.input(8));
   const Shape& table = ctx.input(7).shape();
@@ -187,7 +215,7 @@ Status rotate_rows(KernelContext& ctx, const GroupQueryAttrs& a, Work& w, int64_
   for (int64_t i = 0; i < w.s.rows; ++i) {
     const int64_t at = ctx.has(9) && ctx.input(9).elements() == w.s.batch * w.s.rows
                            ? get_int(ctx.input(9), b * w.s.rows + i)
-                           : before + i;
+                           : first + i;
     if (at < 0 || at >= table[0]) return InvalidInput("position ", at, " is not in the rotary table of ", table[0]);
     const float *c = cos.data() + at * table[1], *s = sin.data() + at * table[1];
     for (int64_t h = 0; h < a.num_heads; ++h)
@@ -199,6 +227,12 @@ Status rotate_rows(KernelContext& ctx, const GroupQueryAttrs& a, Work& w, int64_
 }
 
 }  // namespace
+
+int64_t GroupQueryAttrs::rows_kept(int64_t capacity, int64_t positions) const {
+  if (!window_cache || positions <= capacity) return positions;
+  const int64_t at_a_time = capacity - window + 1;
+  return positions - (positions - capacity + at_a_time - 1) / at_a_time * at_a_time;
+}
 
 Status infer_GroupQueryAttention(InferContext& ctx) {
   const auto& a = ctx.attrs<GroupQueryAttrs>();
@@ -236,24 +270,26 @@ Status reference_GroupQueryAttention(KernelContext& ctx) {
     w.total = total;
     w.scores.assign(static_cast<size_t>(s.batch * a.num_heads * s.rows * total), 0);
   }
-  std::vector<float> row(static_cast<size_t>(s.capacity));
+  std::vector<float> row(static_cast<size_t>(w.joined));
   for (int64_t b = 0; b < s.batch; ++b) {
     SMELT_TRY(ctx.tick());
     // A first prompt may be padded behind its end: its rows begin at 0.
     const bool prompt = !ctx.has(3) || s.rows == total;
-    const int64_t before = prompt ? 0 : get_int(lengths, b) + 1 - s.rows;
-    if (before < 0 || before + s.rows > s.capacity)
-      return InvalidInput("length ", get_int(lengths, b) + 1, " does not fit ", s.rows, " rows and a cache of ",
-                          s.capacity);
-    if (a.rotary) SMELT_TRY(rotate_rows(ctx, a, w, b, before));
+    const int64_t length = get_int(lengths, b) + 1, first = prompt ? 0 : length - s.rows;
+    const Begin at{first, a.window_cache ? a.rows_kept(s.capacity, first) : first};
+    const bool ends = !a.window_cache || (length > first && length - first <= s.rows);
+    if (first < 0 || !ends || at.row + s.rows > w.joined)
+      return InvalidInput("length ", length, " does not fit ", s.rows, " rows and a cache of ", s.capacity);
+    if (a.rotary) SMELT_TRY(rotate_rows(ctx, a, w, b, first));
     for (int64_t i = 0; i < s.rows; ++i)
       for (int64_t h = 0; h < a.kv_heads; ++h) {
         const int64_t from = ((b * s.rows + i) * a.kv_heads + h) * s.depth;
-        const int64_t to = ((b * a.kv_heads + h) * s.capacity + before + i) * s.depth;
+        const int64_t to = ((b * a.kv_heads + h) * w.joined + at.row + i) * s.depth;
         std::copy_n(w.k.begin() + from, s.depth, w.keys + to);
         std::copy_n(w.v.begin() + from, s.depth, w.values + to);
       }
-    attend(a, w, b, before, row);
+    attend(a, w, b, at, row);
+    if (a.window_cache) drop_oldest(a, w, b, at.row + length - first, a.rows_kept(s.capacity, length));
   }
   if (ctx.wants(0)) from_floats(w.y.data(), ctx.output(0));
   if (ctx.wants(1)) from_floats(w.keys, ctx.output(1));

@@ -24,6 +24,7 @@ class GroupQuery {
         past_(given_) {}
 
   std::optional<DecomposedNode> run() {
+    if (a_.window_cache) return std::nullopt;
     const Shape& q = spec_.inputs[kQ].shape;
     const int64_t heads = packed_ ? a_.num_heads + 2 * a_.kv_heads : a_.num_heads;
     if (q.rank() != 3 || heads < 1 || a_.kv_heads < 1 || q[2] % heads != 0) return std::nullopt;
@@ -123,7 +124,7 @@ class GroupQuery {
     t.causal = t.causal_from_end = true;
     t.softcap = std::max(a_.softcap, 0.0);
     t.window = a_.window > 0 ? a_.window - 1 : -1;
-    t.smooth_softmax = a_.smooth_softmax;
+    t.smooth_softmax = a_.smooth_softmax && !spec_.has(kHeadSinks);
     ValueId used = first_ == kNoValue ? kNoValue : c_.binary(Binary::kAdd, first_, number(rows_));
     if (first_ == kNoValue && capacity_ > rows_) {
       Tensor all(DType::kI32, Shape{batch_});

@@ -32,17 +32,22 @@ class GroupQueryF32 final : public Kernel {
         capacity_(spec.outputs[1].shape[2]),
         past_(given_ ? spec.inputs[kPastK].shape[2] : 0),
         half_(a_.rotary ? spec.inputs[kCos].shape[1] : 0),
+        sinks_(spec.has(kSinks)),
         own_positions_(spec.has(kPositions) && spec.inputs[kPositions].shape.elements() == batch_ * rows_) {
     scale_ = a_.scale != 0 ? static_cast<float>(a_.scale) : 1.0f / std::sqrt(static_cast<float>(depth_));
     slots_ = std::min<int64_t>(std::max(spec.threads, 1), batch_ * a_.kv_heads);
+    const bool joins = a_.window_cache && rows_ > 1;  // a window's cache may have no room for all rows of a run
+    joined_ = capacity_ + (a_.window_cache ? rows_ : 0);
+    joined_workspace_ = joins ? padded_floats(joined_ * depth_) : 0;
     constexpr int64_t kScores = 32 * 1024;  // of a block, to stay in a near cache
-    block_ = std::clamp<int64_t>(kScores / (capacity_ * gemm_.mr) * gemm_.mr, std::min(gemm_.mr, rows_), rows_);
+    block_ = std::clamp<int64_t>(kScores / (joined_ * gemm_.mr) * gemm_.mr, std::min(gemm_.mr, rows_), rows_);
     const int64_t share = a_.num_heads / a_.kv_heads;
-    score_row_ = padded_floats(capacity_);
+    score_row_ = padded_floats(joined_ + 1);
     q_workspace_ = padded_floats((rows_ == 1 ? share : rows_) * depth_);
-    k_workspace_ = rows_ == 1 ? 0 : padded_floats(gemm_.packed_size(depth_, capacity_));
-    v_workspace_ = rows_ == 1 ? 0 : padded_floats(gemm_.packed_size(capacity_, depth_));
-    workspace_ = q_workspace_ + k_workspace_ + v_workspace_ + (rows_ == 1 ? share : block_) * score_row_;
+    k_workspace_ = rows_ == 1 ? 0 : padded_floats(gemm_.packed_size(depth_, joined_));
+    v_workspace_ = rows_ == 1 ? 0 : padded_floats(gemm_.packed_size(joined_, depth_));
+    workspace_ =
+        q_workspace_ + k_workspace_ + v_workspace_ + (rows_ == 1 ? share : block_) * score_row_ + 2 * joined_workspace_;
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(slots_ * workspace_) * sizeof(float); }
 
@@ -59,17 +64,28 @@ class GroupQueryF32 final : public Kernel {
   }
 
  private:
-  /// Where the first fresh row of batch entry b goes.
-  int64_t before(const KernelContext& ctx, int64_t b) const {
+  /// Where the fresh rows of a batch entry lie.
+  struct Fresh {
+    int64_t position;  ///< of the first one
+    int64_t row;       ///< of the cache that it gets before the oldest rows leave
+    int64_t dropped;   ///< rows that leave then
+  };
+  Fresh fresh_rows(const KernelContext& ctx, int64_t b) const {
+    const int64_t length = get_int(ctx.input(kLengths), b) + 1;
     const bool prompt = !given_ || (ctx.has(kTotal) && get_int(ctx.input(kTotal), 0) == rows_);
-    return prompt ? 0 : get_int(ctx.input(kLengths), b) + 1 - rows_;
+    const int64_t position = prompt ? 0 : length - rows_;
+    if (!a_.window_cache) return {position, position, 0};
+    const int64_t row = a_.rows_kept(capacity_, position);
+    return {position, row, row + length - position - a_.rows_kept(capacity_, length)};
   }
   int64_t position(const KernelContext& ctx, int64_t b, int64_t i) const {
-    return own_positions_ ? get_int(ctx.input(kPositions), b * rows_ + i) : before(ctx, b) + i;
+    return own_positions_ ? get_int(ctx.input(kPositions), b * rows_ + i) : fresh_rows(ctx, b).position + i;
   }
   bool fits(const KernelContext& ctx, int64_t b) const {
-    const int64_t at = before(ctx, b);
-    if (at < 0 || at > capacity_ - rows_) return false;
+    const Fresh at = fresh_rows(ctx, b);
+    if (at.position < 0 || at.row > joined_ - rows_) return false;
+    // A window of a prompt that is padded is for the reference, too.
+    if (a_.window_cache && get_int(ctx.input(kLengths), b) + 1 - at.position != rows_) return false;
     for (int64_t i = 0; a_.rotary && i < rows_; ++i)
       if (const int64_t p = position(ctx, b, i); p < 0 || p >= ctx.input(kCos).dim(0)) return false;
     return true;
@@ -90,32 +106,42 @@ class GroupQueryF32 final : public Kernel {
     if (!packed_) return ctx.input(first == 0 ? kK : kV).data<float>() + (row * a_.kv_heads + h) * depth_;
     return ctx.input(kQ).data<float>() + row * width_ + (a_.num_heads + first * a_.kv_heads + h) * depth_;
   }
-  /// The cache of batch entry b and head h, with the fresh rows.
-  const float* fill(KernelContext& ctx, int64_t first, int64_t b, int64_t h) const {
+  /// The cache of batch entry b and head h, with the fresh rows, in `joined` where that is not null.
+  const float* fill(KernelContext& ctx, int64_t first, int64_t b, int64_t h, float* joined) const {
     const int64_t head = b * a_.kv_heads + h;
-    float* cache = ctx.output(static_cast<int>(1 + first)).data<float>() + head * capacity_ * depth_;
-    if (past_ > 0)
-      std::copy_n(ctx.input(static_cast<int>(kPastK + first)).data<float>() + head * past_ * depth_, past_ * depth_,
-                  cache);
-    std::fill(cache + past_ * depth_, cache + capacity_ * depth_, 0.0f);
+    const Fresh at = fresh_rows(ctx, b);
+    const int64_t skipped = joined ? 0 : at.dropped, old = a_.window_cache ? at.row - skipped : past_;
+    float* const present = ctx.output(static_cast<int>(1 + first)).data<float>() + head * capacity_ * depth_;
+    float* const cache = joined ? joined : present;
+    if (old > 0)
+      std::copy_n(ctx.input(static_cast<int>(kPastK + first)).data<float>() + (head * past_ + skipped) * depth_,
+                  old * depth_, cache);
+    if (!joined) std::fill(cache + old * depth_, cache + capacity_ * depth_, 0.0f);
     for (int64_t i = 0; i < rows_; ++i) {
-      float* to = cache + (before(ctx, b) + i) * depth_;
+      float* to = cache + (at.row - skipped + i) * depth_;
       const float* from = fresh(ctx, first, b, i, h);
       if (first == 0)
         rotate(ctx, b, i, from, to);
       else
         std::copy_n(from, depth_, to);
     }
+    if (joined) {
+      const int64_t kept = at.row + rows_ - at.dropped;
+      std::copy_n(joined + at.dropped * depth_, kept * depth_, present);
+      std::fill(present + kept * depth_, present + capacity_ * depth_, 0.0f);
+    }
     return cache;
   }
 
   /// All heads that share the cache of batch entry b and head kv.
   void group(KernelContext& ctx, int64_t b, int64_t kv, float* workspace) const {
-    const float *k = fill(ctx, 0, b, kv), *v = fill(ctx, 1, b, kv);
+    float* const joined = workspace + workspace_ - 2 * joined_workspace_;
+    const float* const k = fill(ctx, 0, b, kv, joined_workspace_ > 0 ? joined : nullptr);
+    const float* const v = fill(ctx, 1, b, kv, joined_workspace_ > 0 ? joined + joined_workspace_ : nullptr);
     if (rows_ == 1) return one_row(ctx, b, kv, k, v, workspace);
     float *const q = workspace, *const keys = workspace + q_workspace_, *const values = keys + k_workspace_;
     float* const scores = values + v_workspace_;
-    const int64_t share = a_.num_heads / a_.kv_heads, length = before(ctx, b) + rows_;
+    const int64_t share = a_.num_heads / a_.kv_heads, before = fresh_rows(ctx, b).row, length = before + rows_;
     const int64_t q_step = packed_ ? width_ : a_.num_heads * depth_, y_step = a_.num_heads * depth_;
     const Bounds all = activation_bounds({});
     gemm_.pack(k, 1, depth_, depth_, length, nullptr, keys, scale_);
@@ -125,38 +151,43 @@ class GroupQueryF32 final : public Kernel {
         rotate(ctx, b, i, ctx.input(kQ).data<float>() + (b * rows_ + i) * q_step + h * depth_, q + i * depth_);
       for (int64_t i = 0; i < rows_; i += block_) {
         const int64_t n = std::min(block_, rows_ - i);
-        gemm_.run(n, length, depth_, q + i * depth_, depth_, keys, 0, gemm_.panels(length), scores, length, nullptr,
-                  all.lo, all.hi);
-        for (int64_t r = 0; r < n; ++r) weigh(length - rows_ + i + r + 1, length, scores + r * length);
-        gemm_.run(n, depth_, length, scores, length, values, 0, gemm_.panels(depth_),
-                  ctx.output(0).data<float>() + (b * rows_ + i) * y_step + h * depth_, y_step, nullptr, all.lo, all.hi);
+        // Keys that queries of the block see.
+        const int64_t begin = first_key(before + i + 1), end = before + i + n;
+        gemm_.run(n, length, depth_, q + i * depth_, depth_, keys, begin / gemm_.nr(), gemm_.panels(end), scores,
+                  score_row_, nullptr, all.lo, all.hi);
+        for (int64_t r = 0; r < n; ++r) weigh(ctx, h, before + i + r + 1, begin, end, scores + r * score_row_);
+        const ptrdiff_t at = begin;
+        gemm_.product(
+            {scores, ctx.output(0).data<float>() + (b * rows_ + i) * y_step + h * depth_, score_row_, y_step, n},
+            {&at, 1, end - begin, &at}, length, depth_, values, 0, gemm_.panels(depth_), nullptr, all.lo, all.hi);
       }
     }
   }
   /// group() for one query a head: the rows of the caches stay where they are.
   void one_row(KernelContext& ctx, int64_t b, int64_t kv, const float* k, const float* v, float* workspace) const {
-    const int64_t share = a_.num_heads / a_.kv_heads, length = before(ctx, b) + 1;
+    const Fresh at = fresh_rows(ctx, b);
+    const int64_t share = a_.num_heads / a_.kv_heads, length = at.row + 1 - at.dropped;
     const int64_t begin = first_key(length), n = length - begin;
     float *const q = workspace, *const scores = workspace + q_workspace_;
     const float* x = ctx.input(kQ).data<float>() + b * (packed_ ? width_ : a_.num_heads * depth_) + kv * share * depth_;
     for (int64_t h = 0; h < share; ++h) rotate(ctx, b, 0, x + h * depth_, q + h * depth_);
     row_ops_.scores(q, share, {k + begin * depth_, depth_, n, depth_}, scale_, scores, score_row_);
-    for (int64_t h = 0; h < share; ++h) weigh(n, n, scores + h * score_row_);
+    for (int64_t h = 0; h < share; ++h) weigh(ctx, kv * share + h, n, 0, n, scores + h * score_row_);
     row_ops_.weigh(scores, score_row_, share, {v + begin * depth_, depth_, n, depth_},
                    ctx.output(0).data<float>() + (b * a_.num_heads + kv * share) * depth_);
   }
   /// The first of the keys before `end` that a query sees.
   int64_t first_key(int64_t end) const { return a_.window > 0 ? std::max<int64_t>(0, end - a_.window) : 0; }
-  /// Scores of a query that sees the keys before `end`, of `length`, become weights.
-  void weigh(int64_t end, int64_t length, float* scores) const {
+  /// Scores [from, to) of a query of head h that sees the keys before `end` become weights. scores[to] is overwritten.
+  void weigh(const KernelContext& ctx, int64_t h, int64_t end, int64_t from, int64_t to, float* scores) const {
     const int64_t begin = first_key(end);
-    if (a_.softcap > 0) {
-      const auto cap = static_cast<float>(a_.softcap);
-      for (int64_t j = begin; j < end; ++j) scores[j] = cap * std::tanh(scores[j] / cap);
-    }
-    vector_ops_.softmax(scores + begin, 1, end - begin, 1, false, scores + begin);
-    std::fill(scores, scores + begin, 0.0f);
-    std::fill(scores + end, scores + length, 0.0f);
+    if (a_.softcap > 0) vector_ops_.softcap(scores + begin, end - begin, static_cast<float>(a_.softcap));
+    // A sink is one more logit, without a value.
+    const bool sink = sinks_ || a_.smooth_softmax;
+    if (sink) scores[end] = sinks_ ? ctx.input(kSinks).data<float>()[h] : 0.0f;
+    vector_ops_.softmax(scores + begin, 1, end - begin + (sink ? 1 : 0), 1, false, scores + begin);
+    std::fill(scores + from, scores + begin, 0.0f);
+    std::fill(scores + end, scores + to, 0.0f);
   }
 
   GroupQueryAttrs a_;
@@ -165,9 +196,11 @@ class GroupQueryF32 final : public Kernel {
   const RowAttention& row_ops_;
   bool packed_, given_;
   int64_t batch_, rows_, width_, depth_, capacity_, past_, half_;
-  bool own_positions_;
+  int64_t joined_ = 0;  ///< rows of a cache that the fresh ones have joined, before the oldest leave
+  bool sinks_, own_positions_;
   float scale_ = 1;
   int64_t slots_ = 1, block_ = 1, score_row_ = 0, q_workspace_ = 0, k_workspace_ = 0, v_workspace_ = 0, workspace_ = 0;
+  int64_t joined_workspace_ = 0;
 };
 
 bool is_static_f32(const ValueType& t) { return is_unquantized_f32(t) && t.is_static(); }
@@ -177,9 +210,10 @@ bool caches_fit(const KernelSpec& spec, const Shape& q, int64_t depth) {
   const Shape& present = spec.outputs[1].shape;
   const bool given = spec.has(kPastK);
   if (given != spec.has(kPastV) || present.rank() != 4 || present != spec.outputs[2].shape) return false;
-  if (present[0] != q[0] || present[1] != a.kv_heads || present[2] < std::max<int64_t>(q[1], 1) || present[3] != depth)
+  if (present[0] != q[0] || present[1] != a.kv_heads ||
+      present[2] < (a.window_cache ? a.window : std::max<int64_t>(q[1], 1)) || present[3] != depth)
     return false;
-  if (!given) return present[2] == q[1];
+  if (!given) return present[2] == q[1] && !a.window_cache;
   const Shape& past = spec.inputs[kPastK].shape;
   return past == spec.inputs[kPastV].shape && past.rank() == 4 && past[0] == q[0] && past[1] == a.kv_heads &&
          past[2] <= present[2] && past[3] == depth;
@@ -197,8 +231,8 @@ bool rotary_fits(const KernelSpec& spec, int64_t depth) {
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_grouped_query_attention_f32(const KernelSpec& spec) {
   const auto& a = spec.attrs<GroupQueryAttrs>();
-  if (a.smooth_softmax || !a.causal || spec.outputs.size() > 3 || spec.has(kBias) || spec.has(kSinks) ||
-      !spec.has(kLengths))
+  if (!a.causal || spec.outputs.size() > 3 || spec.has(kBias) || !spec.has(kLengths)) return nullptr;
+  if (spec.has(kSinks) && (!is_static_f32(spec.inputs[kSinks]) || spec.inputs[kSinks].shape.elements() != a.num_heads))
     return nullptr;
   if (spec.outputs.size() < 3 || spec.node.outputs[0] == kNoValue || spec.node.outputs[1] == kNoValue ||
       spec.node.outputs[2] == kNoValue)

@@ -1,3 +1,5 @@
+#include <array>
+
 #include "base/cat.h"
 #include "ops/attention/attention.h"
 #include "tests/support/cpu_check.h"
@@ -9,7 +11,7 @@ using namespace smelt::test;
 struct GroupQueryRow {
   int64_t rows, past, total;
   std::vector<int32_t> last;  ///< the place of the last row, one a batch entry
-  bool packed = false, positions = false;
+  bool packed = false, positions = false, sinks = false;
 };
 
 OpCase grouped(const GroupQueryRow& r, GroupQueryAttrs a, int64_t depth = 8, int64_t share = 2) {
@@ -19,7 +21,7 @@ OpCase grouped(const GroupQueryRow& r, GroupQueryAttrs a, int64_t depth = 8, int
   const auto any = [](const Shape& shape, uint32_t seed) { return random_tensor(DType::kF32, shape, -2, 2, seed); };
   OpCase c{Cat(r.rows, " rows, past ", r.past, " total ", r.total), Op::kGroupQueryAttention,
            make_attrs<GroupQueryAttrs>(a)};
-  c.inputs.resize(10);
+  c.inputs.resize(12);
   c.inputs[0] = any({batch, r.rows, (2 * share + (r.packed ? 4 : 0)) * depth}, 1);
   if (!r.packed) c.inputs[1] = any({batch, r.rows, 2 * depth}, 2);
   if (!r.packed) c.inputs[2] = any({batch, r.rows, 2 * depth}, 3);
@@ -34,6 +36,7 @@ OpCase grouped(const GroupQueryRow& r, GroupQueryAttrs a, int64_t depth = 8, int
     c.inputs[9] = Tensor(DType::kI64, Shape{batch, r.rows});
     for (int64_t i = 0; i < batch * r.rows; ++i) c.inputs[9].data<int64_t>()[i] = (i * 7) % 90;
   }
+  if (r.sinks) c.inputs[11] = any({2 * share}, 8);
   c.constants = {6, 7, 8, 9};
   c.outputs = {{}, ValueType::tensor(DType::kF32), ValueType::tensor(DType::kF32)};
   c.threaded = true;
@@ -79,6 +82,42 @@ TEST(GroupQueryKernel, OneRow) {
         check_on_cpu(grouped({1, past, past + 1, {last, last - 2}, depth == 64}, a, depth, share),
                      "grouped_query_attention_f32", {1e-5, 1e-4});
       }
+}
+
+/// Caches of as many rows as go in, behind a window of 5: with room, full, losing one row or more, prompts that are
+/// longer than the cache.
+TEST(GroupQueryKernel, CachesOfAWindow) {
+  for (const auto& [rows, past, last] : {std::array<int32_t, 3>{1, 8, 5},
+                                         {1, 8, 7},
+                                         {1, 8, 8},
+                                         {1, 8, 30},
+                                         {1, 5, 40},
+                                         {3, 8, 4},
+                                         {3, 8, 9},
+                                         {7, 8, 6},
+                                         {20, 8, 19},
+                                         {20, 5, 33},
+                                         {40, 9, 57}})
+    for (int variant = 0; variant < 3; ++variant) {
+      GroupQueryAttrs a;
+      a.window = 5;
+      a.window_cache = true;
+      a.rotary = variant == 1;
+      const std::vector<int32_t> at(rows == 1 ? 2 : 1, last);
+      SCOPED_TRACE(Cat(rows, " rows, cache of ", past, ", last row ", last, ", variant ", variant));
+      check_on_cpu(grouped({rows, past, last + 1, at, variant == 2}, a), "grouped_query_attention_f32", {1e-5, 1e-4});
+    }
+}
+
+TEST(GroupQueryKernel, Sinks) {
+  for (const auto& [smooth, sinks] : {std::pair{false, true}, {true, false}, {true, true}})
+    for (const GroupQueryRow& r : {GroupQueryRow{1, 6, 7, {6}}, {5, 9, 14, {13}}, {40, 30, 70, {69}, true}}) {
+      GroupQueryAttrs a;
+      a.smooth_softmax = smooth;
+      GroupQueryRow row = r;
+      row.sinks = sinks;
+      check_on_cpu(grouped(row, a), "grouped_query_attention_f32", {1e-5, 1e-4});
+    }
 }
 
 /// The message is the reference's.
