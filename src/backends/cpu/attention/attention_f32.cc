@@ -121,21 +121,28 @@ class AttentionF32 final : public Kernel {
           queries = words;
           query_step = depth_words_;
         }
-        gemm_.run(n, length, depth_words_, queries, query_step, keys, 0, gemm_.panels(length), scores, score_row_,
-                  nullptr, all.lo, all.hi);
-        for (int64_t r = 0; attrs_.softcap > 0 && r < n; ++r) cap(scores + r * score_row_, length);
         const bool all_keys = sees_all_keys(span);
+        const VisibleKeys seen = keys_of_rows(span, i, n);
+        gemm_.run(n, length, depth_words_, queries, query_step, keys, seen.begin / gemm_.nr(), gemm_.panels(seen.end),
+                  scores, score_row_, nullptr, all.lo, all.hi);
+        for (int64_t r = 0; attrs_.softcap > 0 && r < n; ++r)
+          cap(scores + r * score_row_ + seen.begin, seen.end - seen.begin);
         if (all_keys)
           weigh_rows(ctx, b, h, i, n, length, scores, factors);
         else
-          for (int64_t r = 0; r < n; ++r) weigh(ctx, b, h, i + r, span, scores + r * score_row_);
+          for (int64_t r = 0; r < n; ++r) weigh(ctx, b, h, i + r, span, seen, scores + r * score_row_);
         for (int64_t r = 0; r < n && gemm_.to_words; ++r) {
           float* row = scores + r * score_row_;
           gemm_.to_words(row, length, row);  // words lie before the floats that they are made of
         }
         float* const to = y + y_.at(b, h) + i * y_.row_step;
-        gemm_.run(n, g_.v_depth, key_words, scores, score_row_, values, 0, gemm_.panels(g_.v_depth), to, y_.row_step,
-                  nullptr, all.lo, all.hi);
+        const ptrdiff_t at = seen.begin;
+        if (seen.end - seen.begin == length)
+          gemm_.run(n, g_.v_depth, key_words, scores, score_row_, values, 0, gemm_.panels(g_.v_depth), to, y_.row_step,
+                    nullptr, all.lo, all.hi);
+        else
+          gemm_.product({scores, to, score_row_, y_.row_step, n}, {&at, 1, seen.end - seen.begin, &at}, key_words,
+                        g_.v_depth, values, 0, gemm_.panels(g_.v_depth), nullptr, all.lo, all.hi);
         for (int64_t r = 0; all_keys && r < n; ++r)
           if (factors[r] != 1) rows_.scale_clamp(to + r * y_.row_step, g_.v_depth, factors[r], all.lo, all.hi);
       }
@@ -154,7 +161,7 @@ class AttentionF32 final : public Kernel {
       if (all_keys)
         weigh_rows(ctx, b, h * share + i, 0, 1, span.valid, scores + i * score_row_, factors + i);
       else
-        weigh(ctx, b, h * share + i, 0, span, scores + i * score_row_);
+        weigh(ctx, b, h * share + i, 0, span, {0, span.valid}, scores + i * score_row_);
     }
     row_ops_.weigh(scores, score_row_, share,
                    {ctx.input(2).data<float>() + v_.at(b, h), v_.row_step, span.valid, g_.v_depth}, y);
@@ -193,8 +200,17 @@ class AttentionF32 final : public Kernel {
     return true;
   }
   void cap(float* scores, int64_t keys) const { rows_.softcap(scores, keys, static_cast<float>(attrs_.softcap)); }
-  /// Mask and softmax of the scores of query i.
-  void weigh(KernelContext& ctx, int64_t b, int64_t h, int64_t i, const KeySpan& span, float* scores) const {
+  /// Keys of whole panels that n queries from i on see, none of the others being seen by them.
+  VisibleKeys keys_of_rows(const KeySpan& span, int64_t i, int64_t n) const {
+    const int64_t begin = visible_keys(attrs_, span.offset + i, span.valid).begin;
+    const int64_t end = visible_keys(attrs_, span.offset + i + n - 1, span.valid).end;
+    if (gemm_.to_words || begin >= end) return {0, span.valid};
+    return {begin / gemm_.nr() * gemm_.nr(), std::min(round_up(end, gemm_.nr()), span.valid)};
+  }
+  /// Mask and softmax of the scores of query i, one of a block that sees no keys but those of `of_block`; the scores of
+  /// others are not used.
+  void weigh(KernelContext& ctx, int64_t b, int64_t h, int64_t i, const KeySpan& span, const VisibleKeys& of_block,
+             float* scores) const {
     VisibleKeys seen = visible_keys(attrs_, span.offset + i, span.valid);
     if (has_mask_) {
       seen.end = std::max(seen.begin, std::min(seen.end, mask_.keys));
@@ -205,8 +221,9 @@ class AttentionF32 final : public Kernel {
     // A query without any key gets zeros.
     const bool any = n > 0 && (!has_mask_ || rows_.reduce_max(row, n) != kHidden);
     if (any) rows_.softmax(row, 1, n, 1, false, row);
-    std::fill(scores, any ? row : scores, 0.0f);
-    std::fill(any ? row + n : scores, scores + span.valid, 0.0f);
+    float* const first = scores + of_block.begin;
+    std::fill(first, any ? row : first, 0.0f);
+    std::fill(any ? row + n : first, scores + of_block.end, 0.0f);
   }
   void mask(const Tensor& t, int64_t at, const VisibleKeys& seen, float* scores) const {
     const int64_t step = mask_.strides[3];

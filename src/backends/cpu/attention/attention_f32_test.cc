@@ -53,7 +53,11 @@ const Row kRows[] = {{1, 1, 1, 1, 1, 1, 1, false, false, false, {}},
                      {2, 2, 2, 6, 6, 4, 4, false, false, false, {2, 1, 1, 6}},
                      {2, 2, 1, 6, 19, 4, 4, true, false, false, {6, 19}, DType::kBool},
                      {1, 2, 2, 4, 9, 4, 4, false, true, false, {1, 2, 4, 7}},
-                     {1, 1, 1, 2, 3, 4, 4, false, false, false, {2, 1}}};
+                     {1, 1, 1, 2, 3, 4, 4, false, false, false, {2, 1}},
+                     // Blocks of queries that see a part of the keys.
+                     {1, 2, 1, 300, 310, 8, 8, true, true, false, {}},
+                     {1, 1, 1, 300, 300, 8, 8, false, true, true, {}},
+                     {1, 1, 1, 300, 300, 8, 8, false, true, false, {300, 300}}};
 
 TEST(AttentionF32, LayoutsMasksAndWindows) {
   for (const Row& r : kRows) check_on_cpu(attention(r), "attention_f32");
