@@ -15,8 +15,8 @@ import subprocess
 import sys
 
 LEVELS = ("baseline", "dot", "avx2", "avx512", "vnni", "amx")
-# These run a node through other kernels of its operator, which no list names.
-THROUGH_OTHERS = {"legalized_types", "depthwise_multiplier"}
+# These run a node through other kernels, which no list names: of that operator, of the node's own where it is None.
+THROUGH_OTHERS = {"legalized_types": None, "depthwise_multiplier": None, "expert_matmul": "MatMul"}
 # Runs what other shapes do not let be an epilogue.
 INSTEAD_OF_EPILOGUE = "binary_f32"
 # What a node runs on where there is no fast kernel; tables and what is known when planning are filled by references.
@@ -94,8 +94,11 @@ class Selection:
         self.kernels.update(INSTEAD_OF_EPILOGUE if k == "epilogue" else k for k in kernels)
         if any(BY_REFERENCE.search(k) for k in kernels):
             self.reference_ops.add(op)
-        if "unknown" in kernels or THROUGH_OTHERS & set(kernels):
-            self.ops_of_any_kernel.add(op)
+        for kernel in kernels:
+            if kernel == "unknown" or kernel in THROUGH_OTHERS:
+                through = THROUGH_OTHERS.get(kernel) or op
+                self.ops.add(through)
+                self.ops_of_any_kernel.add(through)
 
     def header(self, models):
         def array(name, kind, entries):

@@ -12,6 +12,7 @@
 #include "ops/core/builder.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
+#include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
 #include "tests/support/module.h"
@@ -96,6 +97,22 @@ TEST(OperatorCounts, DeclaredSizesStayWhereTheyDoNotFollow) {
   m.feed(test::tensor(DType::kI32, Shape{}, {4}));
   auto counts = m.written(y, "tflite");
   EXPECT_EQ(counts[Op::kMatMul], 2);
+}
+
+TEST(OperatorCounts, MatricesOfExpertsAreGathered) {
+  for (const char* format : {"onnx", "tflite"})
+    for (const bool transposed : {false, true}) {
+      TestModel m(f32({3, 2, 6}));
+      ExpertMatMulAttrs a;
+      a.transposed = transposed;
+      const ValueId ids = m.builder().input("ids", ValueType::tensor(DType::kI64, Shape{3, 2}));
+      const Shape matrix = transposed ? Shape{5, 6} : Shape{6, 5};
+      const ValueId y = m.node(Op::kExpertMatMul, make_attrs<ExpertMatMulAttrs>(a),
+                               {m.x(), ids, m.constant(f32(matrix)), m.constant(f32(matrix))});
+      m.feed(test::tensor(DType::kI64, {3, 2}, {1, 0, 0, 1, 1, 1}));
+      auto counts = m.written({y}, format);
+      EXPECT_EQ(counts[Op::kMatMul], 1) << format;
+    }
 }
 
 TEST(OperatorCounts, ActivationsArePartOfTheirOperators) {

@@ -26,6 +26,9 @@ Status optimise(Module& module, const Evaluate& evaluate);
 void drop_unread_outputs(Graph& graph);
 /// Products with the Transpose of a constant matrix read the matrix itself, as it lies in the file.
 void read_matrices_transposed(Graph& graph);
+/// Makes products of single rows with matrices that are gathered from a constant, one for each row, an ExpertMatMul:
+/// no matrix is copied, and rows with the same one are multiplied together.
+void fuse_experts(Graph& graph);
 /// Removes nodes without effects whose outputs nobody reads, and trailing optional outputs that nobody reads.
 void remove_dead_nodes(Graph& graph);
 /// Evaluates nodes whose inputs are all constants and makes their outputs constants. Nodes whose outputs are much

@@ -149,16 +149,6 @@ void lower_matmul_integer16(NodeContext& n) {
   n.bind(0, n.add(Op::kMatMul, MatMulAttrs(), {a, b}));
 }
 
-/// Weights [N, blocks, bytes] of MatMulNBits.
-struct Blocks {
-  int64_t n = 0, k = 0, bits = 0, block = 0, blocks = 0;
-};
-
-int64_t packed(const uint8_t* bytes, int64_t i, int64_t bits) {
-  const int64_t per = 8 / bits;
-  return bytes[i / per] >> (i % per * bits) & ((1 << bits) - 1);
-}
-
 /// Zero points, one a block; rows of packed ones are padded to whole bytes.
 bool read_zero_points(NodeContext& n, const Blocks& s, int input, std::vector<double>& out) {
   out.assign(static_cast<size_t>(s.n * s.blocks), std::exp2(static_cast<double>(s.bits - 1)));
@@ -182,7 +172,7 @@ bool read_zero_points(NodeContext& n, const Blocks& s, int input, std::vector<do
   }
   for (int64_t i = 0; i < s.n; ++i)
     for (int64_t b = 0; b < s.blocks; ++b)
-      out[i * s.blocks + b] = static_cast<double>(packed(t->data<uint8_t>() + i * row, b, s.bits));
+      out[i * s.blocks + b] = static_cast<double>(packed_code(t->data<uint8_t>() + i * row, b, s.bits));
   return true;
 }
 
@@ -202,38 +192,11 @@ ValueId decode_weights(NodeContext& n, const Blocks& s, const Tensor& b, const s
         n.fail("group ", g, " of ", s.blocks);
         return kNoValue;
       }
-      const double q = static_cast<double>(packed(b.data<uint8_t>() + i * row, k, s.bits)) - zeros[i * s.blocks + g];
+      const double q =
+          static_cast<double>(packed_code(b.data<uint8_t>() + i * row, k, s.bits)) - zeros[i * s.blocks + g];
       t->data<float>()[i * s.k + k] = static_cast<float>(q) * scales[i * s.blocks + g];
     }
   return n.constant(std::move(*t));
-}
-
-/// The typed form: per-block quantized weights [N, K] over the file's bytes where rows are not padded.
-ValueId typed_weights(NodeContext& n, const Blocks& s, const Tensor& b, const std::vector<float>& scales,
-                      const std::vector<double>& zeros) {
-  Quantization q;
-  q.kind = Quantization::Kind::kPerBlock;
-  q.axis = 1;
-  q.block = s.block;
-  q.scales = scales;
-  for (const double z : zeros) q.zero_points.push_back(static_cast<int32_t>(z));
-  const DType dtype = s.bits == 2 ? DType::kU2 : s.bits == 4 ? DType::kU4 : DType::kU8;
-  Tensor w;
-  if (s.blocks * s.block == s.k) {
-    w = Tensor::view(dtype, Shape{s.n, s.k}, b.raw(), b.owner());
-  } else {
-    auto t = Tensor::allocate(dtype, Shape{s.n, s.k});
-    if (!t.ok()) {
-      n.fail(t.error());
-      return kNoValue;
-    }
-    const int64_t row = s.blocks * s.block * s.bits / 8;
-    for (int64_t i = 0; i < s.n; ++i)
-      for (int64_t k = 0; k < s.k; ++k) set_int(*t, i * s.k + k, packed(b.data<uint8_t>() + i * row, k, s.bits));
-    w = std::move(*t);
-  }
-  w.set_quant(std::make_shared<const Quantization>(std::move(q)));
-  return n.constant(std::move(w));
 }
 
 /// Weights [N, K] in x's type when they or their parameters are computed.
@@ -436,6 +399,33 @@ constexpr OpEntry kOps[] = {
 };
 
 }  // namespace
+
+ValueId typed_weights(NodeContext& n, const Blocks& s, const Tensor& b, const std::vector<float>& scales,
+                      const std::vector<double>& zeros) {
+  Quantization q;
+  q.kind = Quantization::Kind::kPerBlock;
+  q.axis = 1;
+  q.block = s.block;
+  q.scales = scales;
+  for (const double z : zeros) q.zero_points.push_back(static_cast<int32_t>(z));
+  const DType dtype = s.bits == 2 ? DType::kU2 : s.bits == 4 ? DType::kU4 : DType::kU8;
+  Tensor w;
+  if (s.blocks * s.block == s.k) {
+    w = Tensor::view(dtype, Shape{s.n, s.k}, b.raw(), b.owner());
+  } else {
+    auto t = Tensor::allocate(dtype, Shape{s.n, s.k});
+    if (!t.ok()) {
+      n.fail(t.error());
+      return kNoValue;
+    }
+    const int64_t row = s.blocks * s.block * s.bits / 8;
+    for (int64_t i = 0; i < s.n; ++i)
+      for (int64_t k = 0; k < s.k; ++k) set_int(*t, i * s.k + k, packed_code(b.data<uint8_t>() + i * row, k, s.bits));
+    w = std::move(*t);
+  }
+  w.set_quant(std::make_shared<const Quantization>(std::move(q)));
+  return n.constant(std::move(w));
+}
 
 std::span<const OpEntry> microsoft_quant_ops() { return kOps; }
 

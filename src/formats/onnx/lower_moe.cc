@@ -1,6 +1,8 @@
 // com.microsoft: mixtures of experts, with real and with packed integer weights.
 #include <cmath>
+#include <vector>
 
+#include "base/checked.h"
 #include "formats/onnx/microsoft.h"
 #include "formats/onnx/ops.h"
 #include "ops/gather/gather.h"
@@ -13,25 +15,39 @@
 namespace smelt::onnx {
 namespace {
 
-ValueId einsum(NodeContext& n, const char* equation, ValueId a, ValueId b) {
-  EinsumAttrs e;
-  e.equation = equation;
-  return n.add(Op::kEinsum, e, {a, b});
-}
-
-/// One layer of all experts: weights [E, out, in] and bias [E, out], which may be kNoValue.
+/// One layer of all experts: a matrix [out, in] of each, and the biases [E, out], which may be kNoValue.
 struct Layer {
-  ValueId weights = kNoValue, bias = kNoValue;
+  std::vector<ValueId> matrices;
+  ValueId bias = kNoValue;
 };
 
-ValueId plus(NodeContext& n, ValueId x, ValueId bias) { return bias == kNoValue ? x : n.binary(Binary::kAdd, x, bias); }
+/// Products of rows [T, in] or [T, K, in] with the matrices of experts ids [T, K], and their biases.
+ValueId of_experts(NodeContext& n, const Layer& layer, ValueId rows, ValueId ids) {
+  std::vector<ValueId> in{rows, ids};
+  in.insert(in.end(), layer.matrices.begin(), layer.matrices.end());
+  const ValueId product = n.add(Op::kExpertMatMul, ExpertMatMulAttrs(), in);
+  return layer.bias == kNoValue ? product
+                                : n.binary(Binary::kAdd, product, n.add(Op::kGather, GatherAttrs(), {layer.bias, ids}));
+}
+
+/// Matrix e of a constant of matrices [E, rows, columns], whose elements are whole bytes.
+Tensor matrix_of(const Tensor& t, int64_t e) {
+  const Shape shape{t.dim(1), t.dim(2)};
+  return Tensor::view(t.dtype(), shape, t.unaligned_bytes() + e * (static_cast<int64_t>(t.bytes()) / t.dim(0)),
+                      t.owner());
+}
+
+/// A matrix of each expert, of weights [E, out, in].
+std::vector<ValueId> unstacked(NodeContext& n, ValueId weights, int64_t experts) {
+  return n.add_n(Op::kUnstack, AxisAttrs(0), {weights}, static_cast<int>(experts));
+}
 
 ValueId clamped(NodeContext& n, ValueId x, bool both, double limit) {
   x = n.binary(Binary::kMin, x, n.scalar_like(x, limit));
   return both ? n.binary(Binary::kMax, x, n.scalar_like(x, -limit)) : x;
 }
 
-/// act(g) of a hidden layer h [T, E, I]; `linear` is the third layer's result or kNoValue.
+/// act(h) of a hidden layer h [T, K, I]; `linear` is the third layer's result or kNoValue.
 ValueId activated(NodeContext& n, ValueId h, ValueId linear) {
   const std::string act = n.s("activation_type", "relu");
   const double alpha = n.f("activation_alpha", 1), beta = n.f("activation_beta", 0);
@@ -76,15 +92,17 @@ ValueId activated(NodeContext& n, ValueId h, ValueId linear) {
   return linear == kNoValue ? h : n.binary(Binary::kMul, h, linear);
 }
 
-/// Weights of the experts for each token, [T, E]: zero outside the k best. `of_best`: probabilities among the best
-/// alone instead of among all. `given` replaces the probabilities.
-ValueId routing(NodeContext& n, ValueId router, bool of_best, ValueId given) {
+/// The k best experts of each token, [T, k], and their weights.
+struct Routing {
+  ValueId ids = kNoValue, weights = kNoValue;
+};
+
+/// of_best: probabilities among the best alone instead of among all. `given` replaces the probabilities.
+Routing routing(NodeContext& n, ValueId router, bool of_best, ValueId given) {
   const auto softmax = make_attrs<SoftmaxAttrs>();
   const ValueId k = n.i64({n.i("k", 1)});
   const ValueId ranked = of_best ? router : n.add(Op::kSoftmax, softmax, {router});
   const auto best = n.add_n(Op::kTopK, TopKAttrs(), {ranked, k}, 2);
-  ScatterAttrs along;
-  along.axis = 1;
   ValueId top = best[0];
   if (given != kNoValue) {
     GatherAttrs by_column;
@@ -98,55 +116,88 @@ ValueId routing(NodeContext& n, ValueId router, bool of_best, ValueId given) {
     r.keep_dims = true;
     top = n.binary(Binary::kDiv, top, n.add(Op::kReduce, r, {top, n.i64({-1})}));
   }
-  const ValueId shape = n.dims_of(router);
-  const ValueId zeros = n.fill(shape, n.scalar_like(router, 0));
-  return n.add(Op::kScatterElements, along, {zeros, best[1], top});
+  return {best[1], top};
 }
 
-/// Every expert runs on every token; the routing weights are zero outside the k best.
-void experts(NodeContext& n, int64_t hidden, const Layer& fc1, const Layer& fc2, const Layer& fc3, ValueId weights) {
+void experts(NodeContext& n, int64_t hidden, const Layer& fc1, const Layer& fc2, const Layer& fc3,
+             const Routing& best) {
   const ValueId x = n.in(0);
   const ValueId rows = n.reshape(x, {-1, hidden});
-  const ValueId linear =
-      fc3.weights == kNoValue ? kNoValue : plus(n, einsum(n, "th,eih->tei", rows, fc3.weights), fc3.bias);
-  const ValueId h = activated(n, plus(n, einsum(n, "th,eih->tei", rows, fc1.weights), fc1.bias), linear);
-  const ValueId y = plus(n, einsum(n, "tei,ehi->teh", h, fc2.weights), fc2.bias);
-  const ValueId mixed = einsum(n, "teh,te->th", y, weights);
+  const ValueId linear = fc3.matrices.empty() ? kNoValue : of_experts(n, fc3, rows, best.ids);
+  const ValueId h = activated(n, of_experts(n, fc1, rows, best.ids), linear);
+  const ValueId y = of_experts(n, fc2, h, best.ids);
+  const ValueId mixed = n.add(Op::kMatMul, MatMulAttrs(), {n.unsqueeze(best.weights, {1}), y});
   n.i("use_sparse_mixer", 0);
   n.bind(0, n.reshape_to(mixed, n.dims_of(x)));
 }
 
 void lower_moe(NodeContext& n) {
-  const ValueType w1 = n.type(n.in(2));
-  if (!w1.ranked || w1.shape.rank() != 3 || w1.shape[2] < 1) return n.unsupported("fc1's shape must be known at load");
-  const Layer fc1{n.in(2), n.opt(3)}, fc2{n.in(4), n.opt(5)}, fc3{n.opt(6), n.opt(7)};
-  experts(n, w1.shape[2], fc1, fc2, fc3, routing(n, n.in(1), false, kNoValue));
+  const auto layer = [&](int weights) -> Layer {
+    if (!n.has(weights)) return {};
+    const ValueType w = n.type(n.in(weights));
+    if (!w.ranked || w.shape.rank() != 3 || w.shape[0] < 1 || w.shape[2] < 1) {
+      n.unsupported("the weights' shape must be known at load");
+      return {};
+    }
+    Layer all{{}, n.opt(weights + 1)};
+    const Tensor* const constant = n.const_tensor(weights);
+    for (int64_t e = 0; constant && e < w.shape[0]; ++e) all.matrices.push_back(n.constant(matrix_of(*constant, e)));
+    if (!constant) all.matrices = unstacked(n, n.in(weights), w.shape[0]);
+    return all;
+  };
+  const Layer fc1 = layer(2), fc2 = layer(4), fc3 = layer(6);
+  if (!n.ok()) return;
+  experts(n, n.type(n.in(2)).shape[2], fc1, fc2, fc3, routing(n, n.in(1), false, kNoValue));
 }
 
-/// Packed weights [E, out, in * bits / 8] as real numbers [E, out, in].
-ValueId unpacked_weights(NodeContext& n, int weights, int scales, int zeros, int64_t bits, int64_t block, DType dtype) {
-  const ValueType wt = n.type(n.in(weights));
-  if (!wt.ranked || wt.shape.rank() != 3 || wt.shape[1] < 1 || wt.shape[2] < 1) {
-    n.unsupported("the weights' shape must be known at load");
-    return kNoValue;
-  }
-  const int64_t rows = wt.shape[1], in = wt.shape[2] * 8 / bits, group = block > 0 ? block : in;
-  if (in % group != 0) {
-    n.fail("block_size ", group, " does not divide ", in);
-    return kNoValue;
-  }
-  const int64_t groups = in / group;
+/// Packed weights of a layer: [E, out, in * bits / 8], with a scale and zero point of each row or block.
+struct PackedLayer {
+  int weights, scales, zeros;  // inputs
+  int64_t bits, experts, out, in, group, groups;
+  bool blocked;
+};
+
+/// The matrices as real numbers, where what they are made of is computed.
+std::vector<ValueId> dynamic_matrices(NodeContext& n, const PackedLayer& l, DType dtype) {
   // [E, out, groups, group] against [E, out, groups, 1].
-  const std::vector<int64_t> grouped{0, rows, groups, -1};
-  ValueId w = n.reshape(n.cast(unpack_bits(n, n.in(weights), bits), dtype), grouped);
-  if (n.has(zeros)) {
-    const ValueId z = first_of_last(n, unpack_bits(n, n.in(zeros), bits), block > 0 ? groups : rows);
-    w = n.binary(Binary::kSub, w, n.reshape(n.cast(z, dtype), {0, rows, groups, 1}));
+  const std::vector<int64_t> grouped{0, l.out, l.groups, -1};
+  ValueId w = n.reshape(n.cast(unpack_bits(n, n.in(l.weights), l.bits), dtype), grouped);
+  if (n.has(l.zeros)) {
+    const ValueId z = first_of_last(n, unpack_bits(n, n.in(l.zeros), l.bits), l.blocked ? l.groups : l.out);
+    w = n.binary(Binary::kSub, w, n.reshape(n.cast(z, dtype), {0, l.out, l.groups, 1}));
   } else {
-    w = n.binary(Binary::kSub, w, n.scalar(dtype, std::exp2(static_cast<double>(bits - 1))));
+    w = n.binary(Binary::kSub, w, n.scalar(dtype, std::exp2(static_cast<double>(l.bits - 1))));
   }
-  w = n.binary(Binary::kMul, w, n.reshape(n.cast(n.in(scales), dtype), {0, rows, groups, 1}));
-  return n.reshape(w, {0, rows, in});
+  w = n.binary(Binary::kMul, w, n.reshape(n.cast(n.in(l.scales), dtype), {0, l.out, l.groups, 1}));
+  return unstacked(n, n.reshape(w, {0, l.out, l.in}), l.experts);
+}
+
+/// The matrices as quantized constants; empty where something is computed.
+std::vector<ValueId> constant_matrices(NodeContext& n, const PackedLayer& l) {
+  const Tensor *const w = n.const_tensor(l.weights), *const zeros = n.has(l.zeros) ? n.const_tensor(l.zeros) : nullptr;
+  const auto scales = n.const_floats(l.scales);
+  if (!w || !scales || (n.has(l.zeros) && !zeros)) return {};
+  const int64_t count = l.out * l.groups;
+  const int64_t row_of_zeros = ceil_div((l.blocked ? l.groups : l.out) * l.bits, 8);
+  const int64_t rows_of_zeros = l.blocked ? l.out : 1;
+  if (static_cast<int64_t>(scales->size()) != l.experts * count || w->dtype() != DType::kU8 ||
+      (zeros && (zeros->dtype() != DType::kU8 || zeros->elements() != l.experts * rows_of_zeros * row_of_zeros))) {
+    n.fail("weights, scales or zero points do not fit: ", l.experts * count, " scales expected");
+    return {};
+  }
+  std::vector<ValueId> matrices;
+  for (int64_t e = 0; e < l.experts; ++e) {
+    std::vector<double> z(static_cast<size_t>(count), std::exp2(static_cast<double>(l.bits - 1)));
+    for (int64_t i = 0; zeros && i < count; ++i) {
+      const int64_t row = e * rows_of_zeros + (l.blocked ? i / l.groups : 0);
+      z[static_cast<size_t>(i)] = static_cast<double>(
+          packed_code(zeros->data<uint8_t>() + row * row_of_zeros, l.blocked ? i % l.groups : i, l.bits));
+    }
+    const auto first = scales->begin() + e * count;
+    matrices.push_back(typed_weights(n, {l.out, l.in, l.bits, l.group, l.groups}, matrix_of(*w, e),
+                                     std::vector<float>(first, first + count), z));
+  }
+  return matrices;
 }
 
 void lower_q_moe(NodeContext& n) {
@@ -156,6 +207,7 @@ void lower_q_moe(NodeContext& n) {
   n.i("accuracy_level", 0);
   const int64_t bits = n.i("expert_weight_bits", 4), block = n.i("block_size", 0);
   const DType dtype = n.dtype(n.in(0));
+  int64_t hidden = -1;
   const auto layer = [&](int first, int zeros, const char* own_bits) -> Layer {
     if (!n.has(first)) return {};
     const int64_t b = n.i(own_bits, bits);
@@ -163,13 +215,25 @@ void lower_q_moe(NodeContext& n) {
       n.fail(own_bits, " is ", b);
       return {};
     }
-    return {unpacked_weights(n, first, first + 1, zeros, b, block, dtype), n.opt(first + 2)};
+    const ValueType w = n.type(n.in(first));
+    if (!w.ranked || w.shape.rank() != 3 || w.shape[0] < 1 || w.shape[1] < 1 || w.shape[2] < 1) {
+      n.unsupported("the weights' shape must be known at load");
+      return {};
+    }
+    const int64_t in = w.shape[2] * 8 / b, group = block > 0 ? block : in;
+    if (in % group != 0) {
+      n.fail("block_size ", group, " does not divide ", in);
+      return {};
+    }
+    if (first == 2) hidden = in;
+    const PackedLayer packed{first, first + 1, zeros, b, w.shape[0], w.shape[1], in, group, in / group, block > 0};
+    Layer all{constant_matrices(n, packed), n.opt(first + 2)};
+    if (all.matrices.empty() && n.ok()) all.matrices = dynamic_matrices(n, packed, dtype);
+    return all;
   };
   const Layer fc1 = layer(2, 11, "fc1_expert_weight_bits"), fc2 = layer(5, 12, "fc2_expert_weight_bits"),
               fc3 = layer(8, 13, "fc3_expert_weight_bits");
-  const ValueType wt = n.type(fc1.weights);
   if (!n.ok()) return;
-  const int64_t hidden = wt.ranked && wt.shape.rank() == 3 ? wt.shape[2] : -1;
   experts(n, hidden, fc1, fc2, fc3, routing(n, n.in(1), true, n.opt(14)));
 }
 

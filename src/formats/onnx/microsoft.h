@@ -20,4 +20,18 @@ ValueId joined(NodeContext& n, ValueId a, ValueId b);
 ValueId split_heads(NodeContext& n, ValueId x, int64_t heads);
 ValueId merge_heads(NodeContext& n, ValueId x);
 
+// What packed integer weights share.
+/// Weights [n, blocks, bytes]: rows of k codes of 2, 4 or 8 bits, the lowest bits first, in blocks.
+struct Blocks {
+  int64_t n = 0, k = 0, bits = 0, block = 0, blocks = 0;
+};
+/// Code i of a row of packed ones.
+inline int64_t packed_code(const uint8_t* bytes, int64_t i, int64_t bits) {
+  const int64_t per = 8 / bits;
+  return bytes[i / per] >> (i % per * bits) & ((1 << bits) - 1);
+}
+/// The typed form: per-block quantized weights [n, k], a view of b's bytes where rows are not padded.
+ValueId typed_weights(NodeContext& n, const Blocks& s, const Tensor& b, const std::vector<float>& scales,
+                      const std::vector<double>& zeros);
+
 }  // namespace smelt::onnx

@@ -33,6 +33,11 @@ struct MatMulAttrs : Attrs {
   double multiply_adds(std::span<const ValueType> inputs, const ValueType& output) const;
 };
 
+struct ExpertMatMulAttrs : Attrs {
+  bool transposed = true;  ///< matrices are [out, in], else [in, out]
+  SMELT_FIELDS(transposed)
+};
+
 struct EinsumAttrs : Attrs {
   std::string equation;
   SMELT_FIELDS(equation)

@@ -50,6 +50,19 @@ void check(const OpCase& c, const std::string& kernel, bool reference = false) {
   }
 }
 
+TEST(Decompose, DynamicMatricesOfExperts) {
+  for (const bool shared : {false, true}) {
+    OpCase c{shared ? "a row a token" : "a row an expert",
+             Op::kExpertMatMul,
+             make_attrs<ExpertMatMulAttrs>(ExpertMatMulAttrs{}),
+             {}};
+    c.inputs = {random_tensor(DType::kF32, shared ? Shape{3, 6} : Shape{3, 2, 6}, -1, 1, 1),
+                random_tensor(DType::kI64, {3, 2}, -2, 1, 2), random_tensor(DType::kF32, {5, 6}, -1, 1, 3),
+                random_tensor(DType::kF32, {5, 6}, -1, 1, 4)};
+    check(c, "matmul_f32");
+  }
+}
+
 OpCase einsum(const char* equation, const std::vector<Shape>& shapes, DType dtype = DType::kF32) {
   EinsumAttrs a;
   a.equation = equation;

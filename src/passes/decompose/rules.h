@@ -17,6 +17,7 @@ std::optional<DecomposedNode> cross_entropy_loss(const NodeSpec& spec);
 std::optional<DecomposedNode> deform_conv(const NodeSpec& spec);
 std::optional<DecomposedNode> dequantize(const NodeSpec& spec);
 std::optional<DecomposedNode> einsum(const NodeSpec& spec);
+std::optional<DecomposedNode> expert_matmul(const NodeSpec& spec);
 std::optional<DecomposedNode> group_query_attention(const NodeSpec& spec);
 std::optional<DecomposedNode> index_put(const NodeSpec& spec);
 std::optional<DecomposedNode> is_nan(const NodeSpec& spec);

@@ -9,12 +9,14 @@
 namespace smelt {
 
 /// The context of a kernel that another kernel runs on inputs and an output of its own. `inputs`: by position; those
-/// that are none are the outer kernel's. `scratch`: as much memory as the inner kernel asks for.
+/// that are none are the outer kernel's. `scratch`: as much memory as the inner kernel asks for. `node`: the inner
+/// kernel's, where it is not the outer one's.
 class InnerContext final : public KernelContext {
  public:
-  InnerContext(KernelContext& outer, std::span<const Datum> inputs, Tensor& output, void* scratch)
+  InnerContext(KernelContext& outer, std::span<const Datum> inputs, Tensor& output, void* scratch,
+               const Node* node = nullptr)
       : outer_(outer), inputs_(inputs), output_(output), scratch_(scratch) {
-    node_ = &outer.node();
+    node_ = node ? node : &outer.node();
   }
   const Datum& datum(int i) const override {
     const Datum& d = inputs_[static_cast<size_t>(i)];

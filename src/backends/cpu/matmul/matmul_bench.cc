@@ -69,7 +69,24 @@ void add_w4_cases(BenchCases& cases, const MatMulSize& s, size_t network_bytes =
 
 }  // namespace
 
+/// A block of a mixture of 8 experts, two for each token.
+OpCase expert_case(int64_t tokens, DType weight_type) {
+  const MatMulSize s{"experts", tokens, 1024, 1024};
+  OpCase c{Cat(s.name, '/', tokens, "x2x1024x1024/", weight_type == DType::kF32 ? "f32" : "w4"),
+           Op::kExpertMatMul,
+           make_attrs<ExpertMatMulAttrs>(ExpertMatMulAttrs{}),
+           {random_tensor(DType::kF32, {tokens, s.k}, -1, 1, 1), random_tensor(DType::kI64, {tokens, 2}, 0, 7, 2)}};
+  for (size_t i = 0; i < 8; ++i) {
+    c.constants.push_back(c.inputs.size());
+    c.inputs.push_back(weight_type == DType::kF32 ? f32({s.n, s.k}, 2) : weights(s, weight_type, 32));
+  }
+  return c;
+}
+
 SMELT_BENCH_CASES(matmul) {
+  for (const int64_t tokens : {1, 64})
+    for (const DType w : {DType::kF32, DType::kI4})
+      cases.add(expert_case(tokens, w), 2.0 * 2 * 1024 * 1024 * static_cast<double>(tokens));
   for (const MatMulSize& s : kDecoderSizes) add_w4_cases(cases, s);
   for (const MatMulSize& s : kStreamedSizes) {
     add_w4_cases(cases, s, kStreamedBytes);

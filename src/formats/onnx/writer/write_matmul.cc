@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "formats/onnx/writer/op_writers.h"
+#include "ops/matmul/experts.h"
 #include "ops/matmul/matmul.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
@@ -178,6 +179,18 @@ void write_einsum(NodeWriter& n) {
   n.bind(0, n.op("Einsum", n.all_in(), {{"equation", n.attrs<EinsumAttrs>().equation}}));
 }
 
+/// Matrices that are gathered for each row: ONNX has no operator that leaves them where they are.
+void write_expert_matmul(NodeWriter& n) {
+  const bool transposed = n.attrs<ExpertMatMulAttrs>().transposed;
+  std::vector<Name> matrices;
+  for (int i = kFirstExpert; i < n.inputs(); ++i) matrices.push_back(n.unsqueeze(n.in(i), {0}));
+  const Name chosen = n.op("Gather", {n.op("Concat", matrices, {{"axis", 0}}), n.in(1)}, {{"axis", 0}});
+  // Columns behind matrices [out, in], rows before matrices [in, out].
+  const int64_t one = transposed ? 3 : 2;
+  const Name x = n.rank(0) == 2 ? n.unsqueeze(n.in(0), {1, one}) : n.unsqueeze(n.in(0), {one});
+  n.bind(0, n.squeeze(transposed ? n.op("MatMul", {chosen, x}) : n.op("MatMul", {x, chosen}), {one}));
+}
+
 void write_det(NodeWriter& n) { n.bind(0, n.op("Det", {n.in(0)})); }
 void write_inverse(NodeWriter& n) { n.bind(0, n.op("com.microsoft.Inverse", {n.in(0)})); }
 
@@ -185,6 +198,7 @@ constexpr OpWriter kMatmul[] = {
     {Op::kMatMul, write_matmul, "MatMul, Gemm; com.microsoft.MatMulNBits, com.microsoft.FusedMatMul"},
     {Op::kMatMulInteger, write_matmul_integer, "MatMulInteger"},
     {Op::kEinsum, write_einsum, "Einsum"},
+    {Op::kExpertMatMul, write_expert_matmul, "Concat, Gather, MatMul"},
     {Op::kDet, write_det, "Det"},
     {Op::kInverse, write_inverse, "com.microsoft.Inverse"},
 };
