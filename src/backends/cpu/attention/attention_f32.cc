@@ -71,6 +71,7 @@ class AttentionF32 final : public Kernel {
       SMELT_ASSIGN(spans[b], key_span(ctx, attrs_, g_, b));
       // Queries without any key get zeros, from the reference kernel.
       if (spans[b].valid == 0) return op_info(Op::kAttention).reference(ctx);
+      if (has_mask_ && !bool_mask_) spans[b].valid = visible_end(ctx.input(3), b, spans[b].valid);
     }
     const int64_t units = g_.batch * g_.kv_heads * parts_;
     ranges_in_slots(ctx.threads(), slots_, units, [&](int64_t first, int64_t last, int64_t slot) {
@@ -169,10 +170,26 @@ class AttentionF32 final : public Kernel {
     for (int64_t i = 0; all_keys && i < share; ++i)
       if (factors[i] != 1) rows_.scale_clamp(y + i * g_.v_depth, g_.v_depth, factors[i], all.lo, all.hi);
   }
+  /// Keys up to the last one that the mask does not hide from all queries: a cache may have more rows than are in use.
+  /// All of `keys` where a query sees none, since it may see all alike then.
+  int64_t visible_end(const Tensor& mask, int64_t b, int64_t keys) const {
+    constexpr float kLowest = -3e38f;  // beside what is larger, the exponential of a score and this is 0
+    int64_t end = 0;
+    for (int64_t h = 0; h < (mask_.strides[1] == 0 ? 1 : g_.q_heads); ++h)
+      for (int64_t i = mask_.strides[2] == 0 ? 1 : g_.rows; i-- > 0;) {
+        const float* const row = mask.data<float>() + mask_.row(b, h, i);
+        const auto hidden = [&](int64_t j) { return row[j * mask_.strides[3]] <= kLowest; };
+        int64_t last = std::min(keys, mask_.keys), first = 0;
+        while (last > end && hidden(last - 1)) --last;
+        end = std::max(end, last);
+        while (first < end && hidden(first)) ++first;
+        if (first == end) return keys;
+      }
+    return end;
+  }
   /// True if only a mask of all keys hides valid keys from queries.
   bool sees_all_keys(const KeySpan& span) const {
-    return !attrs_.causal && attrs_.window < 0 && attrs_.window_right < 0 &&
-           (!has_mask_ || (span.valid == g_.keys && mask_.keys == g_.keys));
+    return !attrs_.causal && attrs_.window < 0 && attrs_.window_right < 0 && (!has_mask_ || span.valid <= mask_.keys);
   }
   /// Mask and softmax of the scores of n queries from i on, which see all `keys`; `factors`: what the result of each
   /// query is still to be multiplied by.
@@ -193,7 +210,7 @@ class AttentionF32 final : public Kernel {
     }
   }
   bool hides_all(const Tensor& t, int64_t at) const {
-    for (int64_t j = 0; j < g_.keys; ++j) {
+    for (int64_t j = 0; j < mask_.keys; ++j) {
       const int64_t index = at + j * mask_.strides[3];
       if (bool_mask_ ? t.data<uint8_t>()[index] != 0 : t.data<float>()[index] != kHidden) return false;
     }

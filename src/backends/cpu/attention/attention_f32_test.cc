@@ -81,6 +81,23 @@ TEST(AttentionF32, BoundedScoresOfAllKeys) {
   }
 }
 
+TEST(AttentionF32, CacheWithRowsThatAreNotInUse) {
+  for (const int64_t rows : {1, 9})
+    for (const int64_t used : {0, 1, 17, 49})
+      for (const Shape& mask : {Shape{1, 1, 1, 50}, Shape{2, 1, rows, 50}, Shape{2, 4, rows, 50}}) {
+        OpCase c = attention({2, 4, 2, rows, 50, 8, 8, true, false, false, mask});
+        float* const added = c.inputs[3].data<float>();
+        for (const float hidden :
+             {-std::numeric_limits<float>::infinity(), std::numeric_limits<float>::lowest(), -1e4f}) {
+          for (int64_t i = 0; i < mask.elements(); ++i) {
+            const bool second = i / 50 % mask[2] == 1;  // query, which sees fewer
+            if (i % 50 >= (second ? used / 2 : used)) added[i] = hidden;
+          }
+          check_on_cpu(c, "attention_f32");
+        }
+      }
+}
+
 // Scores and probabilities are rounded by 2^-8, values are at most 2.
 TEST(AttentionBf16, LayoutsMasksAndWindows) {
   if (!machine_has(Isa::kBf16)) GTEST_SKIP() << "this machine has no AVX-512 BF16";
