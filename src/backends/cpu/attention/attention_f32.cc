@@ -71,7 +71,7 @@ class AttentionF32 final : public Kernel {
       SMELT_ASSIGN(spans[b], key_span(ctx, attrs_, g_, b));
       // Queries without any key get zeros, from the reference kernel.
       if (spans[b].valid == 0) return op_info(Op::kAttention).reference(ctx);
-      if (has_mask_ && !bool_mask_) spans[b].valid = visible_end(ctx.input(3), b, spans[b].valid);
+      spans[b].valid = visible_end(ctx, b, {0, g_.q_heads}, {0, g_.rows}, spans[b].valid);
     }
     const int64_t units = g_.batch * g_.kv_heads * parts_;
     ranges_in_slots(ctx.threads(), slots_, units, [&](int64_t first, int64_t last, int64_t slot) {
@@ -123,13 +123,13 @@ class AttentionF32 final : public Kernel {
           query_step = depth_words_;
         }
         const bool all_keys = sees_all_keys(span);
-        const VisibleKeys seen = keys_of_rows(span, i, n);
+        const VisibleKeys seen = keys_of_rows(ctx, b, h, span, {i, n});
         gemm_.run(n, length, depth_words_, queries, query_step, keys, seen.begin / gemm_.nr(), gemm_.panels(seen.end),
                   scores, score_row_, nullptr, all.lo, all.hi);
         for (int64_t r = 0; attrs_.softcap > 0 && r < n; ++r)
           cap(scores + r * score_row_ + seen.begin, seen.end - seen.begin);
         if (all_keys)
-          weigh_rows(ctx, b, h, i, n, length, scores, factors);
+          weigh_rows(ctx, b, h, i, n, seen.end, scores, factors);
         else
           for (int64_t r = 0; r < n; ++r) weigh(ctx, b, h, i + r, span, seen, scores + r * score_row_);
         for (int64_t r = 0; r < n && gemm_.to_words; ++r) {
@@ -170,15 +170,23 @@ class AttentionF32 final : public Kernel {
     for (int64_t i = 0; all_keys && i < share; ++i)
       if (factors[i] != 1) rows_.scale_clamp(y + i * g_.v_depth, g_.v_depth, factors[i], all.lo, all.hi);
   }
-  /// Keys up to the last one that the mask does not hide from all queries: a cache may have more rows than are in use.
-  /// All of `keys` where a query sees none, since it may see all alike then.
-  int64_t visible_end(const Tensor& mask, int64_t b, int64_t keys) const {
+  struct Part {
+    int64_t first, count;
+  };
+  /// Keys up to the last one that the mask does not hide from all these queries: a cache may have more rows than are in
+  /// use. All of `keys` where a query sees none, since it may see all alike then.
+  int64_t visible_end(const KernelContext& ctx, int64_t b, Part heads, Part rows, int64_t keys) const {
+    if (!has_mask_) return keys;
     constexpr float kLowest = -3e38f;  // beside what is larger, the exponential of a score and this is 0
+    const Tensor& mask = ctx.input(3);
     int64_t end = 0;
-    for (int64_t h = 0; h < (mask_.strides[1] == 0 ? 1 : g_.q_heads); ++h)
-      for (int64_t i = mask_.strides[2] == 0 ? 1 : g_.rows; i-- > 0;) {
-        const float* const row = mask.data<float>() + mask_.row(b, h, i);
-        const auto hidden = [&](int64_t j) { return row[j * mask_.strides[3]] <= kLowest; };
+    for (int64_t h = 0; h < (mask_.strides[1] == 0 ? 1 : heads.count); ++h)
+      for (int64_t i = mask_.strides[2] == 0 ? 1 : rows.count; i-- > 0;) {
+        const int64_t row = mask_.row(b, heads.first + h, rows.first + i);
+        const auto hidden = [&](int64_t j) {
+          const int64_t at = row + j * mask_.strides[3];
+          return bool_mask_ ? mask.data<uint8_t>()[at] == 0 : mask.data<float>()[at] <= kLowest;
+        };
         int64_t last = std::min(keys, mask_.keys), first = 0;
         while (last > end && hidden(last - 1)) --last;
         end = std::max(end, last);
@@ -217,11 +225,13 @@ class AttentionF32 final : public Kernel {
     return true;
   }
   void cap(float* scores, int64_t keys) const { rows_.softcap(scores, keys, static_cast<float>(attrs_.softcap)); }
-  /// Keys of whole panels that n queries from i on see, none of the others being seen by them.
-  VisibleKeys keys_of_rows(const KeySpan& span, int64_t i, int64_t n) const {
-    const int64_t begin = visible_keys(attrs_, span.offset + i, span.valid).begin;
-    const int64_t end = visible_keys(attrs_, span.offset + i + n - 1, span.valid).end;
-    if (gemm_.to_words || begin >= end) return {0, span.valid};
+  /// Keys of whole panels that these queries of head h see, none of the others being seen by them.
+  VisibleKeys keys_of_rows(const KernelContext& ctx, int64_t b, int64_t h, const KeySpan& span, Part rows) const {
+    if (gemm_.to_words) return {0, span.valid};
+    const int64_t begin = visible_keys(attrs_, span.offset + rows.first, span.valid).begin;
+    int64_t end = visible_keys(attrs_, span.offset + rows.first + rows.count - 1, span.valid).end;
+    end = visible_end(ctx, b, {h, 1}, rows, end);
+    if (begin >= end) return {0, span.valid};
     return {begin / gemm_.nr() * gemm_.nr(), std::min(round_up(end, gemm_.nr()), span.valid)};
   }
   /// Mask and softmax of the scores of query i, one of a block that sees no keys but those of `of_block`; the scores of
