@@ -171,6 +171,10 @@ std::optional<ValueId> ModelLowering::find(Scope& scope, std::string_view name) 
   if (!scope.parent) return std::nullopt;
   const auto outer = find(*scope.parent, name);
   if (!outer || *outer == kNoValue) return outer;
+  // Names of one value, as Identity makes, are one capture: a branch takes a value once.
+  if (scope.captures)
+    for (const auto& [value, inner] : *scope.captures)
+      if (value == *outer) return scope.names[name].value = inner;
   // The parent may be a function's scope in the same graph as its caller, but a body always has a graph of its own.
   const Graph& parent = scope.parent->builder.graph();
   Graph& graph = scope.builder.graph();

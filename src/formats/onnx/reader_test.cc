@@ -223,42 +223,55 @@ TEST(OnnxReader, InlinesFunctions) {
   EXPECT_EQ(run(*loaded, {3}), (std::vector<float>{12}));
 }
 
+/// A branch of nodes, whose result is r.
+ProtoWriter branch(std::initializer_list<ProtoWriter> nodes) {
+  ProtoWriter g;
+  for (const ProtoWriter& node : nodes) g.message(1, node);
+  return g.text(2, "branch").message(12, ProtoWriter().text(1, "r"));
+}
+
+ProtoWriter if_node(const ProtoWriter& yes, const ProtoWriter& no, std::string_view out) {
+  ProtoWriter n = make_node("If", {"c"}, {out});
+  n.message(5, ProtoWriter().text(1, "then_branch").number(20, 5).message(6, yes));
+  n.message(5, ProtoWriter().text(1, "else_branch").number(20, 5).message(6, no));
+  return n;
+}
+
 /// Branches that read x of the main graph, from one level up and from two.
 TEST(OnnxReader, CapturesOuterValues) {
-  const auto branch = [](const ProtoWriter& node) {
-    ProtoWriter g;
-    return g.message(1, node).text(2, "branch").message(12, ProtoWriter().text(1, "r"));
-  };
-  const auto if_node = [&](const ProtoWriter& yes, const ProtoWriter& no, std::string_view out) {
-    ProtoWriter n = make_node("If", {"c"}, {out});
-    n.message(5, ProtoWriter().text(1, "then_branch").number(20, 5).message(6, yes));
-    n.message(5, ProtoWriter().text(1, "else_branch").number(20, 5).message(6, no));
-    return n;
-  };
   const ProtoWriter inner =
-      if_node(branch(make_node("Neg", {"x"}, {"r"})), branch(make_node("Abs", {"x"}, {"r"})), "r");
+      if_node(branch({make_node("Neg", {"x"}, {"r"})}), branch({make_node("Abs", {"x"}, {"r"})}), "r");
   ProtoWriter g;
   g.message(5, make_raw_tensor("c", 9, {}, std::string_view("\1", 1)));
-  g.message(1, if_node(branch(inner), branch(make_node("Add", {"x", "x"}, {"r"})), "z"));
+  g.message(1, if_node(branch({inner}), branch({make_node("Add", {"x", "x"}, {"r"})}), "z"));
   g.message(11, make_value("x", 1, {1})).message(12, make_value("z", 1, {1}));
   auto m = load(make_model(g));
   ASSERT_TRUE(m.ok()) << m.error().message();
   EXPECT_EQ(run(*m, {3}), (std::vector<float>{-3}));
 }
 
+/// Identity gives a value a second name.
+TEST(OnnxReader, CapturesOneValueByTwoNames) {
+  const ProtoWriter both = branch({make_node("Neg", {"same"}, {"n"}), make_node("Sub", {"n", "x"}, {"r"})});
+  ProtoWriter g;
+  g.message(5, make_raw_tensor("c", 9, {}, std::string_view("\1", 1)));
+  g.message(1, make_node("Identity", {"x"}, {"same"}));
+  g.message(1, if_node(both, branch({make_node("Add", {"x", "same"}, {"r"})}), "z"));
+  g.message(11, make_value("x", 1, {1})).message(12, make_value("z", 1, {1}));
+  auto m = load(make_model(g));
+  ASSERT_TRUE(m.ok()) << m.error().message();
+  EXPECT_EQ(run(*m, {3}), (std::vector<float>{-6}));
+}
+
 /// A branch whose weights the main graph makes real: it makes them itself, of constants.
 TEST(OnnxReader, RepeatsDequantizedConstantsInBodies) {
-  const auto branch = [](std::string_view op) {
-    ProtoWriter g;
-    return g.message(1, make_node(op, {"x", "w"}, {"r"})).text(2, "branch").message(12, ProtoWriter().text(1, "r"));
-  };
-  ProtoWriter n = make_node("If", {"c"}, {"z"}), g;
-  n.message(5, ProtoWriter().text(1, "then_branch").number(20, 5).message(6, branch("Mul")));
-  n.message(5, ProtoWriter().text(1, "else_branch").number(20, 5).message(6, branch("Add")));
+  const auto of_weights = [](std::string_view op) { return branch({make_node(op, {"x", "w"}, {"r"})}); };
+  ProtoWriter g;
   g.message(5, make_raw_tensor("c", 9, {}, std::string_view("\1", 1)));
   g.message(5, make_raw_tensor("q", 3, {1}, std::string_view("\5", 1)));
   g.message(5, make_raw_tensor("s", 1, {}, floats({0.5f})));
-  g.message(1, make_node("DequantizeLinear", {"q", "s"}, {"w"})).message(1, n);
+  g.message(1, make_node("DequantizeLinear", {"q", "s"}, {"w"}));
+  g.message(1, if_node(of_weights("Mul"), of_weights("Add"), "z"));
   g.message(11, make_value("x", 1, {1})).message(12, make_value("z", 1, {1}));
   auto m = load(make_model(g));
   ASSERT_TRUE(m.ok()) << m.error().message();
