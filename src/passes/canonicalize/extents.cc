@@ -135,7 +135,6 @@ Extents ExtentFlow::dims_of(const Node& n, ValueId out) const {
   switch (n.op) {
     case Op::kUnary:
     case Op::kCast:
-    case Op::kClamp:
     case Op::kSoftmax:
     case Op::kLayerNorm:
     case Op::kGroupNorm:
@@ -147,9 +146,11 @@ Extents ExtentFlow::dims_of(const Node& n, ValueId out) const {
     case Op::kDynamicQuantize:
       return x;
     case Op::kBinary:
+    case Op::kClamp:
     case Op::kWhere: {
       Extents all = x;
       for (size_t i = 1; i < n.inputs.size(); ++i) {
+        if (n.inputs[i] == kNoValue) continue;
         if (!ranked(n, i)) return {};
         Extents next = made;
         broadcast_into(next, all, dims(n.inputs[i]), 0);

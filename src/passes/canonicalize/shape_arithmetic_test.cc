@@ -14,6 +14,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
+#include "passes/canonicalize/extents.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
 #include "tests/support/op_case.h"
@@ -248,6 +249,20 @@ Shape sum_with_expanded(bool constant) {
 TEST(ShapeArithmetic, ShapesThatFollowFromFoldedConstants) {
   EXPECT_EQ(sum_with_expanded(true), (Shape{1, 5, 24}));
   EXPECT_FALSE(sum_with_expanded(false).is_static());
+}
+
+TEST(ExtentFlow, BoundsOfAClampBroadcast) {
+  Open o;
+  const auto clamp = [&](const Shape& bound) {
+    const ValueId high = o.b->input("high", ValueType::tensor(DType::kF32, bound));
+    return o.none(Op::kClamp, {o.x, kNoValue, high});
+  };
+  const ValueId narrow = clamp({1, 24}), wide = clamp({-1, -1, 24});
+  const Graph& graph = o.module->graphs[0];
+  ExtentFlow flow(graph, true);
+  for (const Node& n : graph.nodes) flow.add(n);
+  EXPECT_EQ(flow.dims(narrow), flow.dims(o.x));
+  EXPECT_EQ(flow.dims(wide)[0], (Extent{wide, 0}));
 }
 
 }  // namespace

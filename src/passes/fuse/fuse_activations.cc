@@ -32,12 +32,13 @@ bool as_activation(const Graph& g, const Node& n, Activation& act) {
         return false;
     }
   }
-  if (n.op != Op::kClamp) return false;
+  const ValueType& x = g.value(n.inputs[0]).type;
+  if (n.op != Op::kClamp || !x.ranked) return false;
   act = {ActKind::kClamp, -kInf, kInf};
   for (size_t i = 1; i < n.inputs.size(); ++i) {
     if (n.inputs[i] == kNoValue) continue;
     const Tensor* t = g.value(n.inputs[i]).constant.get();
-    if (!t || t->dtype() != DType::kF32 || t->elements() != 1) return false;
+    if (!t || t->dtype() != DType::kF32 || t->elements() != 1 || t->rank() > x.shape.rank()) return false;
     (i == 1 ? act.a : act.b) = t->data<float>()[0];
   }
   return act.a <= act.b;

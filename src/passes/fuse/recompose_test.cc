@@ -3,6 +3,9 @@
 #include <cmath>
 #include <numbers>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "ops/conv/conv.h"
 #include "ops/gather/gather.h"
@@ -246,6 +249,21 @@ TEST(Recompose, BoundedFunctions) {
   check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return within(f, x, 2, -1); }, {"Binary", "Binary"});
   check_fused(kRowsOf24, [&](Forms& f, ValueId x) { return f.mul(x, within(f, f.add(f.mul(x, 0.2), 0.5), 0, 1)); },
               {"Unary", "Binary"});
+}
+
+/// A bound with more dimensions than x adds them to the result: no activation does.
+TEST(FuseActivations, BoundsOfHigherRank) {
+  for (const auto& [rank, expected] :
+       {std::pair<int, std::vector<std::string>>(3, {"Binary"}), {4, {"Binary", "Binary"}}})
+    check_fused(
+        kRowsOf24,
+        [&](Forms& f, ValueId x) {
+          Shape shape;
+          for (int i = 0; i < rank; ++i) shape.push_back(1);
+          const ValueId high = f.b.constant("", Tensor::from<float>(DType::kF32, shape, std::vector{1.0f}));
+          return f.op(Op::kClamp, make_attrs<NoAttrs>(), {f.mul(x, 3.0), kNoValue, high});
+        },
+        expected);
 }
 
 TEST(Recompose, Softplus) {
