@@ -33,6 +33,7 @@ const ConvRow kRows[] = {
     {1, 1, 30, 2, 9, 3, 3, 2, 1, 2, 1, ActKind::kRelu},
     {1, 1, 50, 2, 20, 4, 3, 2, 1, 2, 1, ActKind::kTanh},
     {1, 3, 20, 3, 9, 3, 3, 1, 1, 3, 1},
+    {1, 12, 28, 2, 9, 1, 1, 1, 1, 0, 1, ActKind::kTanh},
     // More filters than image: threads share the filters.
     {1, 40, 7, 7, 200, 3, 3, 1, 1, 1, 1, ActKind::kTanh},
     {2, 64, 5, 5, 200, 1, 1, 1, 1, 0, 1, ActKind::kTanh},

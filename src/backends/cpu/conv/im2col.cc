@@ -221,8 +221,9 @@ int64_t column_stride(const ConvShape& g) { return g.stride[1] * g.kernel[2] * g
 
 bool has_short_lines(const ConvShape& g) {
   constexpr int64_t kFewPixels = 4, kManyLines = 16, kShortLine = 16;  // elements
-  return g.planar() && g.groups == 1 && g.dilation[1] == 1 && g.dilation[2] == 1 && g.stride[1] <= g.kernel[1] &&
-         g.out[2] < kFewPixels && g.out[1] >= kManyLines && g.kernel[2] * g.c_in <= kShortLine;
+  return g.planar() && !g.pointwise() && g.groups == 1 && g.dilation[1] == 1 && g.dilation[2] == 1 &&
+         g.stride[1] <= g.kernel[1] && g.out[2] < kFewPixels && g.out[1] >= kManyLines &&
+         g.kernel[2] * g.c_in <= kShortLine;
 }
 
 template <class T>
