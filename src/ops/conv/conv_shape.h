@@ -26,8 +26,9 @@ struct ConvShape {
   int64_t k() const { return taps() * c_in; }  ///< K, the reduction extent of one output element
   /// True if output pixel i depends on input pixel i alone: a matrix product of pixels and the filter.
   bool pointwise() const {
-    return taps() == 1 && stride[0] == 1 && stride[1] == 1 && stride[2] == 1 && pad[0] == 0 && pad[1] == 0 &&
-           pad[2] == 0;
+    for (int d = 0; d < 3; ++d)
+      if (stride[d] != 1 || pad[d] != 0 || in[d] != out[d]) return false;
+    return taps() == 1;
   }
   bool depthwise() const { return c_in == 1 && groups > 1; }
   /// Columns become lines, the elements stay where they are: of images of one pixel's width that the windows keep, the

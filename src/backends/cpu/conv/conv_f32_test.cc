@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "ops/conv/conv.h"
 
@@ -89,6 +91,18 @@ OpCase conv_case(const ConvRow& r, Layout layout, FilterLayout filter) {
 TEST(ConvF32, ChannelsLast) {
   for (const ConvRow& r : kRows)
     check_on_cpu(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_nhwc_f32", kLongSums);
+}
+
+// Windows of one pixel, of which the last ones see padding alone.
+TEST(ConvF32, SinglePixelsAndPaddingBehind) {
+  for (const auto& [layout, filter, kernel] : {std::tuple(Layout::kChannelsLast, FilterLayout::kOSI, "conv_nhwc_f32"),
+                                               {Layout::kChannelsFirst, FilterLayout::kOIS, "conv_nchw_f32"}}) {
+    OpCase c = conv_case({2, 12, 5, 6, 20, 1, 1, 1, 1, 0, 1, ActKind::kRelu}, layout, filter);
+    auto attrs = static_cast<const ConvAttrs&>(*c.attrs);
+    attrs.pads = {0, 0, 2, 1};
+    c.attrs = make_attrs<ConvAttrs>(std::move(attrs));
+    check_on_cpu(c, kernel, kLongSums);
+  }
 }
 
 TEST(ConvF32, NanStays) {

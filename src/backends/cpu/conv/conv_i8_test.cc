@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "backends/cpu/conv/winograd_variable.h"
 #include "ops/conv/conv.h"
@@ -101,6 +102,16 @@ TEST(ConvI8, ChannelsFirst) {
   for (const QConvRow& r : kRows)
     for (const Quantized& s : kQuantizedImages)
       check_on_cpu(conv_case(r, s, Layout::kChannelsFirst, FilterLayout::kOIS, Rounding::kFloatHalfEven), "conv_i8");
+}
+
+// Windows of one pixel, of which the last ones see padding alone.
+TEST(ConvI8, SinglePixelsAndPaddingBehind) {
+  OpCase c = conv_case({2, 12, 5, 6, 20, 1, 1, 1, 1, 0, 1}, kQuantizedImages[0], Layout::kChannelsLast,
+                       FilterLayout::kOSI, Rounding::kFloatHalfEven);
+  auto attrs = static_cast<const ConvAttrs&>(*c.attrs);
+  attrs.pads = {0, 0, 2, 1};
+  c.attrs = make_attrs<ConvAttrs>(std::move(attrs));
+  check_on_cpu(c, "conv_i8");
 }
 
 /// Groups of 2 to 32 channels: runs of channels that fill vectors or not, lines of any width, a signal, single pixels.
