@@ -1,5 +1,8 @@
 #include "ops/attention/attention.h"
 
+#include <limits>
+#include <vector>
+
 #include "support/op_runner.h"
 
 namespace smelt::test {
@@ -204,6 +207,23 @@ TEST(GroupQueryAttention, ScoresAndBothDirections) {
   out = run(false, 2);
   expect_near(out[0].tensor, {10 * first + 20 * (1 - first), 10 * second + 20 * (1 - second)});
   expect_near(out[3].tensor, {first, 1 - first, second, 1 - second});
+}
+
+TEST(GroupQueryAttention, RefusesLengthsBeyondTheCache) {
+  for (const int64_t last : {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min(), int64_t{3}}) {
+    const auto out = OpRunner(Op::kGroupQueryAttention, make_attrs<GroupQueryAttrs>(GroupQueryAttrs()))
+                         .input(floats({1, 2, 1}, {1, 1}))
+                         .input(floats({1, 2, 1}, {1, 1}))
+                         .input(floats({1, 2, 1}, {1, 1}))
+                         .input(floats({1, 1, 3, 1}, {1, 1, 1}))
+                         .input(floats({1, 1, 3, 1}, {1, 1, 1}))
+                         .input(Tensor::from<int64_t>(DType::kI64, {1}, std::vector<int64_t>{last}))
+                         .input(Tensor::from<int32_t>(DType::kI32, {}, std::vector<int32_t>{3}))
+                         .outputs(3)
+                         .run_all();
+    ASSERT_FALSE(out.ok()) << last;
+    EXPECT_NE(out.error().message().find("does not fit 2 rows"), std::string::npos) << out.error().message();
+  }
 }
 
 /// Behind a window of 2 a cache of 3 rows keeps 2 or 3: two leave it at a time.

@@ -1,6 +1,7 @@
 // Grouped-query attention with caches that fill row by row.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "base/error.h"
@@ -275,7 +276,8 @@ Status reference_GroupQueryAttention(KernelContext& ctx) {
     SMELT_TRY(ctx.tick());
     // A first prompt may be padded behind its end: its rows begin at 0.
     const bool prompt = !ctx.has(3) || s.rows == total;
-    const int64_t length = get_int(lengths, b) + 1, first = prompt ? 0 : length - s.rows;
+    const int64_t length = std::clamp<int64_t>(get_int(lengths, b), -1, INT32_MAX) + 1;
+    const int64_t first = prompt ? 0 : length - s.rows;
     const Begin at{first, a.window_cache ? a.rows_kept(s.capacity, first) : first};
     const bool ends = !a.window_cache || (length > first && length - first <= s.rows);
     if (first < 0 || !ends || at.row + s.rows > w.joined)

@@ -1,6 +1,7 @@
 // Grouped-query attention: caches are copied row by row as they grow, fresh keys rotated on the way in.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "backends/cpu/attention/row_attention.h"
 #include "backends/cpu/core/activation.h"
@@ -70,8 +71,12 @@ class GroupQueryF32 final : public Kernel {
     int64_t row;       ///< of the cache that it gets before the oldest rows leave
     int64_t dropped;   ///< rows that leave then
   };
+  /// Positions of a batch entry, fresh ones included.
+  static int64_t length_of(const KernelContext& ctx, int64_t b) {
+    return std::clamp<int64_t>(get_int(ctx.input(kLengths), b), -1, INT32_MAX) + 1;
+  }
   Fresh fresh_rows(const KernelContext& ctx, int64_t b) const {
-    const int64_t length = get_int(ctx.input(kLengths), b) + 1;
+    const int64_t length = length_of(ctx, b);
     const bool prompt = !given_ || (ctx.has(kTotal) && get_int(ctx.input(kTotal), 0) == rows_);
     const int64_t position = prompt ? 0 : length - rows_;
     if (!a_.window_cache) return {position, position, 0};
@@ -85,7 +90,7 @@ class GroupQueryF32 final : public Kernel {
     const Fresh at = fresh_rows(ctx, b);
     if (at.position < 0 || at.row > joined_ - rows_) return false;
     // A window of a prompt that is padded is for the reference, too.
-    if (a_.window_cache && get_int(ctx.input(kLengths), b) + 1 - at.position != rows_) return false;
+    if (a_.window_cache && length_of(ctx, b) - at.position != rows_) return false;
     for (int64_t i = 0; a_.rotary && i < rows_; ++i)
       if (const int64_t p = position(ctx, b, i); p < 0 || p >= ctx.input(kCos).dim(0)) return false;
     return true;
