@@ -198,6 +198,12 @@ void pack_pairs(const GemmI8& g, const BytesOfB& b, const int32_t* bias, int32_t
 }
 #endif
 
+void add_vectors(const int32_t* x, int64_t n, int32_t* to) {
+  const hn::ScalableTag<int32_t> d;
+  for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d)))
+    hn::StoreU(hn::Add(hn::LoadU(d, to + i), hn::LoadU(d, x + i)), d, to + i);
+}
+
 #if HWY_MAX_BYTES >= 64
 constexpr int kRows = 12;
 #elif HWY_ARCH_ARM_A64
@@ -235,6 +241,7 @@ GemmI8 make_gemm_i8([[maybe_unused]] bool fits) {
 #endif
   g.prefetching_tiles = g.tiles;
   g.to_int16 = int8_to_int16;
+  g.add = add_vectors;
   return g;
 }
 

@@ -153,6 +153,8 @@ struct GemmI8 {
   void (*flip)(const uint8_t* x, int64_t n, uint8_t* out) = nullptr;
   /// The sum of n bytes, int8 or uint8, modulo 2^32.
   int32_t (*sum_bytes)(const uint8_t* x, int64_t n, bool is_signed) = nullptr;
+  /// to += x, n numbers up to whole vectors of `lanes`, modulo 2^32.
+  void (*add)(const int32_t* x, int64_t n, int32_t* to) = nullptr;
   void (*to_int16)(const uint8_t* x, int64_t n, bool is_signed, int32_t zero, int16_t* out) = nullptr;
 
  private:

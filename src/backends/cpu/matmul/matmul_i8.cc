@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/core/activation.h"
@@ -28,6 +29,7 @@ class MatMulI8 final : public Kernel, public TakesWeights {
     kOperands,         ///< inputs 3 and 4 are scales and zero points of a, one for all or one a row
     kDynamicQuant,     ///< a is float32, quantized at run time
     kBlocks,           ///< a is float32, blocks of its rows are quantized at run time
+    kOne,              ///< as kPerTensorParams, one row: products with other zero points and biases share the weights
   };
   MatMulI8(const MatMulShape& s, Rows rows, const KernelSpec& spec, const QuantizedWeights& weights,
            std::optional<RequantizeParams> requantize_params)
@@ -43,7 +45,8 @@ class MatMulI8 final : public Kernel, public TakesWeights {
         block_(weights.block()),
         fixed_shapes_(spec.fixed_shapes) {
     x_signed_ = real_rows() || spec.inputs[0].dtype == DType::kI8;
-    if (rows == Rows::kPerTensorParams) x_zero_ = spec.inputs[0].quant->zero_point();
+    if (requantize_params_) x_zero_ = spec.inputs[0].quant->zero_point();
+    if (rows == Rows::kOne) requantize_params_->bias.resize(static_cast<size_t>(round_up(s.n, gemm_.lanes)));
     depth_steps_ = 0;
     for (int64_t i = 0; i < blocks_; ++i) depth_steps_ += gemm_.a_row_bytes(depth(i));
     lda_ = depth_steps_;
@@ -54,7 +57,7 @@ class MatMulI8 final : public Kernel, public TakesWeights {
     has_bias_ = !requantize_params_ && spec.has(2);
     flipped_ = gemm_.flips_in_copy(x_signed_, s.m, s.n, s.k);
     const bool as_they_lie = gemm_.bytes && !flipped_ && s.k % 4 == 0;
-    direct_ = rows == Rows::kPerTensorParams && as_they_lie;
+    direct_ = requantize_params_ && as_they_lie;
     reads_in_place_ = as_they_lie && (rows == Rows::kOperands || (rows == Rows::kDynamic && blocks_ == 1));
     a_bytes_ = direct_ || reads_in_place_ ? 0 : padded_bytes(s.m * lda_);
     in_place_ = rows == Rows::kDynamicQuant && gemm_.bytes && blocks_ == 1;
@@ -120,8 +123,10 @@ class MatMulI8 final : public Kernel, public TakesWeights {
   };
   template <class Pack>
   [[gnu::cold]] void take_weights(const KernelSpec& spec, const Pack& pack_weights) {
-    const Tensor* const c = requantize_params_ ? spec.constant(2) : nullptr;
-    const MatMulI8Key key{{s_, *spec.constant(1), c}, &gemm_, blocks_, rows_, x_zero_, x_signed_};
+    const bool alone = rows_ == Rows::kPerTensorParams;
+    const Tensor* const c = alone ? spec.constant(2) : nullptr;
+    const int32_t x_zero = alone ? x_zero_ : 0;
+    const MatMulI8Key key{{s_, *spec.constant(1), c}, &gemm_, blocks_, rows_, x_zero, x_signed_};
     packed_ = spec.packs.get(
         key,
         [&] {
@@ -131,9 +136,17 @@ class MatMulI8 final : public Kernel, public TakesWeights {
         },
         [&] {
           return spec.contents("matmul_i8", key.matrix.numbers(),
-                               {blocks_, static_cast<int64_t>(rows_), x_zero_, x_signed_, gemm_.bytes,
-                                gemm_.group_bytes, gemm_.addend_rows, key.matrix.c != nullptr});
+                               {blocks_, static_cast<int64_t>(rows_), x_zero, x_signed_, gemm_.bytes, gemm_.group_bytes,
+                                gemm_.addend_rows, key.matrix.c != nullptr});
         });
+    if (rows_ == Rows::kOne && gemm_.bytes && packed_->bytes() > 0 && !std::exchange(bias_has_zero_, true))
+      take_zero_off_bias();
+  }
+  void take_zero_off_bias() {
+    const auto* sums = reinterpret_cast<const uint32_t*>(packed_->data<char>() + column_sums_offset_);
+    const auto zero = static_cast<uint32_t>(GemmI8::int8_zero_point(x_signed_, x_zero_));
+    int32_t* const bias = requantize_params_->bias.data();
+    for (int64_t j = 0; j < s_.n; ++j) bias[j] = static_cast<int32_t>(static_cast<uint32_t>(bias[j]) - zero * sums[j]);
   }
   /// Scales and zero points of the rows from inputs 3 and 4.
   Status read_params(KernelContext& ctx, QuantParams* params) const {
@@ -196,13 +209,13 @@ class MatMulI8 final : public Kernel, public TakesWeights {
     std::copy(w.scales().begin(), w.scales().end(), scales);
     const bool constant_zero = rows_ == Rows::kPerTensorParams || rows_ == Rows::kBlocks;  // then panels take it off
     const int32_t zero = constant_zero ? GemmI8::int8_zero_point(x_signed_, x_zero_) : 0;
-    const bool needs_sums = !requantize_params_ && rows_ != Rows::kBlocks;
+    const bool needs_sums = rows_ != Rows::kPerTensorParams && rows_ != Rows::kBlocks;
     const auto sum = [](const auto* values, int64_t n) {
       uint32_t total = 0;
       for (int64_t j = 0; j < n; ++j) total += static_cast<uint32_t>(static_cast<int32_t>(values[j]));
       return total;
     };
-    const int32_t* bias = requantize_params_ ? requantize_params_->bias.data() : nullptr;
+    const int32_t* bias = rows_ == Rows::kPerTensorParams ? requantize_params_->bias.data() : nullptr;
     if (const auto bytes = gemm_.pack_bytes ? w.bytes() : std::nullopt) {
       for_each_part(gemm_, *bytes, [&](const BytesOfB& part, int64_t first) {
         if (needs_sums) add_column_sums(part, acc + first);
@@ -258,7 +271,7 @@ class MatMulI8 final : public Kernel, public TakesWeights {
       for (int64_t i = 0; i < blocks_; ++i) params[i * s_.m] = {scales[i], 0};
     } else {
       from = a.data<uint8_t>() + r * s_.k;
-      if (rows_ != Rows::kPerTensorParams) zero = row.zero_point;
+      if (!requantize_params_) zero = row.zero_point;
     }
     for (int64_t i = 0; i < blocks_; ++i) {
       gemm_.convert(from + i * block_, s_.k, 1, depth(i), x_signed_, zero, to, lda_, flipped_);
@@ -281,7 +294,8 @@ class MatMulI8 final : public Kernel, public TakesWeights {
       by.first = i == 0;
       by.last = i == blocks_ - 1;
       gemm_.run_inlined(r1 - r0, s_.n, depth(i), rows, lda_, x_signed_ && !flipped_, panels, p0, p1,
-                        [&](const int32_t* acc, int64_t row, int64_t count, int64_t column, int64_t n) {
+                        [&](int32_t* acc, int64_t row, int64_t count, int64_t column, int64_t n) {
+                          if (rows_ == Rows::kOne) gemm_.add(requantize_params_->bias.data() + column, n, acc);
                           if (requantize_params_) {
                             rescale_(*requantize_params_, acc, gemm_.nr(), count, n, column,
                                      y.data<uint8_t>() + (r0 + row) * s_.n + column, s_.n);
@@ -321,6 +335,7 @@ class MatMulI8 final : public Kernel, public TakesWeights {
   bool flipped_ = false;         ///< rows of the tiles have their sign bits flipped
   bool in_place_ = false;        ///< float32 rows become rows of the tiles at once
   bool reads_in_place_ = false;  ///< the rows of a are rows of the tiles
+  bool bias_has_zero_ = false;   ///< kOne: the bias takes the zero point of a off as well
   int32_t x_zero_ = 0;
   Packed packed_;
 };
@@ -337,7 +352,8 @@ class MatMulI8 final : public Kernel, public TakesWeights {
   if (!requantize_params) return nullptr;
   const auto weights = QuantizedWeights::make(*spec.constant(1), *s);
   if (!weights || weights->blocks() != 1) return nullptr;
-  return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kPerTensorParams, spec, *weights, std::move(requantize_params));
+  const auto rows = s->m == 1 ? MatMulI8::Rows::kOne : MatMulI8::Rows::kPerTensorParams;
+  return std::make_unique<MatMulI8>(*s, rows, spec, *weights, std::move(requantize_params));
 }
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_matmul_qd8(const KernelSpec& spec) {

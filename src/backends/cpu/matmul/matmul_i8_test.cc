@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "base/cat.h"
 #include "ops/matmul/matmul.h"
 #include "tests/support/cpu_check.h"
@@ -55,6 +57,39 @@ TEST(MatMulI8, Requantized) {
           c.threaded = r.m == 17 && rounding == Rounding::kFloatHalfEven;
           check_on_cpu(c, "matmul_i8");
         }
+}
+
+/// Steps of a recurrent network.
+TEST(MatMulI8, RowsWithOtherZeroPointsAndBiasesShareWeights) {
+  const Row row{1, 60, 70};
+  Tensor b = weights(row, DType::kI8, 2);
+  b.set_quant(per_tensor(0.004f, 0));
+  for (const Isa isa : tested_isas()) {
+    PackCache packs;
+    for (const int32_t zero : {-5, 90}) {
+      OpCase c;
+      c.op = Op::kMatMul;
+      auto attrs = std::make_shared<MatMulAttrs>();
+      attrs->transpose_b = true;
+      c.attrs = attrs;
+      Tensor a = random_tensor(DType::kI8, {1, row.k}, -128, 127, 1);
+      a.set_quant(per_tensor(0.02f, zero));
+      c.inputs = {a, b, random_tensor(DType::kI32, {row.n}, -3000, 3000, static_cast<uint32_t>(zero + 100))};
+      c.constants = {1, 2};
+      c.outputs[0].dtype = DType::kI8;
+      c.outputs[0].quant = per_tensor(0.1f, 3);
+      KernelRunner runner(c);
+      const size_t before = packs.bytes();
+      const auto shared = make_kernel(runner.spec(isa, 1, packs));
+      ASSERT_TRUE(shared);
+      EXPECT_TRUE(before == 0 || packs.bytes() == before) << to_string(isa);
+      PackCache own;
+      const auto alone = make_kernel(runner.spec(isa, 1, own));
+      const auto want = runner.run(*alone, 1), got = runner.run(*shared, 1);
+      ASSERT_TRUE(want.ok() && got.ok());
+      EXPECT_EQ(std::memcmp((*want)[0].raw(), (*got)[0].raw(), (*want)[0].bytes()), 0);
+    }
+  }
 }
 
 OpCase real_case(const Row& r, DType w, int64_t block) {
