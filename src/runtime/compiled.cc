@@ -5,7 +5,6 @@
 #include "base/selection.h"
 #include "passes/passes.h"
 #include "runtime/executor.h"
-#include "runtime/finish_model.h"
 
 namespace smelt {
 namespace {
@@ -22,6 +21,41 @@ Result<std::shared_ptr<const Module>> run_passes(std::shared_ptr<const Module> o
   };
   SMELT_TRY(optimise(*copy, evaluate));
   return std::shared_ptr<const Module>(std::move(copy));
+}
+
+/// Calls f(id) with each place of the graph that names a value.
+template <class F>
+void each_id(Graph& g, const F& f) {
+  const auto each_of = [&](std::vector<ValueId>& ids) {
+    for (ValueId& id : ids)
+      if (id != kNoValue) f(id);
+  };
+  each_of(g.inputs);
+  each_of(g.outputs);
+  for (Node& n : g.nodes) {
+    each_of(n.inputs);
+    each_of(n.outputs);
+  }
+}
+
+/// Leaves the values that are named, in their order, and no unused memory: plans know something of every value.
+void fit(Graph& g) {
+  std::vector<ValueId> now(g.values.size(), kNoValue);
+  ValueId count = 0;
+  each_id(g, [&](ValueId id) {
+    ValueId& there = now[static_cast<size_t>(id)];
+    if (there == kNoValue) there = ++count;
+  });
+  std::vector<Value> kept;
+  kept.reserve(static_cast<size_t>(count));
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (now[i] == kNoValue) continue;
+    now[i] = static_cast<ValueId>(kept.size());
+    kept.push_back(std::move(g.values[i]));
+  }
+  g.values = std::move(kept);
+  each_id(g, [&](ValueId& id) { id = now[static_cast<size_t>(id)]; });
+  g.nodes.shrink_to_fit();
 }
 
 }  // namespace
@@ -90,7 +124,7 @@ Result<std::shared_ptr<const Module>> Compiled::compile(InputDefaults defaults, 
   if (builds_op("TableFind") && required.tabulate_byte_functions) module = tabulate_byte_functions(std::move(module));
   if (builds_op("Dequantize") || builds_op("DequantizeLinear")) module = dequantize_weights(std::move(module));
   auto fitted = own_module(std::move(module));
-  fit_memory(*fitted);
+  for (Graph& g : fitted->graphs) fit(g);
   return std::shared_ptr<const Module>(std::move(fitted));
 }
 

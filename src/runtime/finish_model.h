@@ -8,7 +8,4 @@ namespace smelt {
 /// What follows a reader's work: labels the module, keeps the source's owner and verifies what came out.
 Result<Model> finish_model(Module module, const Source& source, const char* format);
 
-/// Gives back the memory that the module's lists hold for more values and nodes.
-void fit_memory(Module& module);
-
 }  // namespace smelt

@@ -23,13 +23,6 @@ const char* version() { return SMELT_VERSION_STRING; }
 Model::Model(std::shared_ptr<const Module> module)
     : module_(std::move(module)), compiled_(std::make_shared<Compiled>(module_)) {}
 
-void fit_memory(Module& module) {
-  for (Graph& g : module.graphs) {
-    g.values.shrink_to_fit();
-    g.nodes.shrink_to_fit();
-  }
-}
-
 Result<Model> finish_model(Module module, const Source& source, const char* format) {
   auto shared = std::make_shared<Module>(std::move(module));
   if (shared->format.empty()) shared->format = format;
@@ -37,7 +30,10 @@ Result<Model> finish_model(Module module, const Source& source, const char* form
   shared->storage = source.owner;
   shared->file = source.bytes;
   if (auto s = verify(*shared); !s.ok()) return s.error().within(source.name);
-  fit_memory(*shared);
+  for (Graph& g : shared->graphs) {
+    g.values.shrink_to_fit();
+    g.nodes.shrink_to_fit();
+  }
   release_pages(source.bytes.data(), source.bytes.size());  // weights are read when they are packed
   return ModelAccess::make(std::move(shared));
 }
