@@ -49,7 +49,7 @@ Result<ValueId> BlockLowering::value(int32_t at) {
   switch (v.kind) {
     case Kind::kTensor:
       if (!v.constant()) return InvalidModel("value ", at, " is used before it is computed");
-      id = builder_.constant(v.qualified_name.empty() ? Cat("value", at) : v.qualified_name, v.data);
+      id = builder_.constant(v.qualified_name.empty() ? Cat("value", at) : v.qualified_name, *v.data);
       break;
     case Kind::kInt:
       id = builder_.constant("", scalar_tensor(DType::kI64, v.i, 0));

@@ -91,10 +91,12 @@ Status add_outputs(BlockLowering& block, const Plan& plan) {
 Status raise_method(MethodContext& context, int graph) {
   BlockLowering block(context, graph);
   Builder& b = block.builder();
+  const size_t instructions = context.plan.code.size();
+  b.expect(2 * instructions, instructions);
   b.at("input", "", "");
   SMELT_TRY(add_inputs(block, context.plan));
   SMELT_ASSIGN(const auto states, read_states(block, context.plan));
-  SMELT_TRY(block.run(0, context.plan.code.size(), 0));
+  SMELT_TRY(block.run(0, instructions, 0));
   b.at("state", "", "");
   for (const auto& [state, before] : states) {
     SMELT_ASSIGN(const ValueId now, block.value(before.first));

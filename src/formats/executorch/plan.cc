@@ -327,7 +327,7 @@ Status find_states(Module& module, std::vector<Plan>& plans) {
       const PlanValue& v = plan.values[i];
       const auto at = static_cast<int32_t>(i);
       if (v.kind != PlanValue::Kind::kTensor || !v.planned || inputs.contains(at)) continue;
-      if (v.data.defined() || early.contains(at)) keys.insert(state_key(v, m, at));
+      if (v.data || early.contains(at)) keys.insert(state_key(v, m, at));
     }
   }
   std::map<std::string, int> known;
@@ -353,7 +353,7 @@ Status find_states(Module& module, std::vector<Plan>& plans) {
           return InvalidModel("variable '", s.name, "' is ", s.type.str(), " and ", v.type().str());
         continue;  // the same address holds something else in this method
       }
-      if (s.initial.none() && v.data.defined()) s.initial = v.data;
+      if (s.initial.none() && v.data) s.initial = *v.data;
       plan.states[at] = entry->second;
     }
   }

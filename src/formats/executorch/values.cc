@@ -86,20 +86,24 @@ Result<PlanValue> read_tensor(const ProgramFile& file, const fb::et::ExecutionPl
     v.offset = (static_cast<uint64_t>(allocation->memory_offset_high()) << 32) | allocation->memory_offset_low();
     SMELT_TRY(check_place(v, bytes, plan));
   }
+  const auto hold = [&](const Bytes& data) -> Status {
+    SMELT_ASSIGN(Tensor t, tensor_from(v.dtype, v.shape, order, data, file.owner()));
+    v.copied = t.raw() != data.data();
+    v.data = std::make_shared<const Tensor>(std::move(t));
+    return Ok();
+  };
   if (extra && extra->location() == fb::et::TensorDataLocation::EXTERNAL) {
     const Bytes* data = file.named(v.qualified_name);
     if (!data) return InvalidModel("external data '", v.qualified_name, "' are not given (see --data)");
     if (data->size() < bytes)
       return InvalidModel("external data '", v.qualified_name, "' have ", data->size(), " bytes, ", bytes, " expected");
-    SMELT_ASSIGN(v.data, tensor_from(v.dtype, v.shape, order, data->first(bytes), file.owner()));
-    v.copied = v.data.raw() != data->data();
+    SMELT_TRY(hold(data->first(bytes)));
   } else if (t.data_buffer_idx() > 0) {
     const auto data =
         v.planned ? file.mutable_data(extra ? extra->mutable_data_segments_idx() : 0, t.data_buffer_idx(), bytes)
                   : file.constant(t.data_buffer_idx(), bytes);
     if (!data.ok()) return data.error();
-    SMELT_ASSIGN(v.data, tensor_from(v.dtype, v.shape, order, *data, file.owner()));
-    v.copied = v.data.raw() != data->data();
+    SMELT_TRY(hold(*data));
   }
   return v;
 }
@@ -251,7 +255,7 @@ Result<std::vector<PlanValue>> read_values(const ProgramFile& file, const fb::et
   for (uint32_t i = 0; i < list->size(); ++i) {
     auto v = read_value(file, plan, *list->Get(i));
     if (!v.ok()) return v.error().within(Cat("value ", i));
-    copied += v->items.size() * 8 + v->doubles.size() * 8 + v->text.size() + (v->copied ? v->data.bytes() : 0);
+    copied += v->items.size() * 8 + v->doubles.size() * 8 + v->text.size() + (v->copied ? v->data->bytes() : 0);
     if (copied > most) return LimitReached("the values of the program are larger than the file");
     out.push_back(std::move(v).value());
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -41,11 +42,11 @@ struct PlanValue {
   uint32_t memory_id = 0;
   uint64_t offset = 0;
   std::string qualified_name;
-  Tensor data;  ///< contents: of a constant, or initial ones when `planned`
+  std::shared_ptr<const Tensor> data;  ///< contents: of a constant, or initial ones when `planned`; nullptr: none
 
   bool copied = false;  ///< `data` are no view of the file
 
-  bool constant() const { return kind == Kind::kTensor && data.defined() && !planned; }
+  bool constant() const { return kind == Kind::kTensor && data && !planned; }
   /// The type that the program declares: dimensions of a dynamic tensor are unknown.
   ValueType type() const;
 };

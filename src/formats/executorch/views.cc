@@ -34,7 +34,7 @@ class Views {
       const auto at = static_cast<int32_t>(i);
       if (written_.contains(at)) later_.emplace(*address, at);
       first_.emplace(*address, at);
-      if (plan.values[i].data.defined()) now_[*address] = at;
+      if (plan.values[i].data) now_[*address] = at;
     }
     for (int32_t at : plan.inputs) settle(at);
   }
@@ -77,7 +77,7 @@ class Views {
         if (item >= 0) show(static_cast<int32_t>(item), optional);
     const auto address = address_of(v);
     // Programs leave out views of static tensors only.
-    if (!address || v.dynamic || written_.contains(at) || v.data.defined() ||
+    if (!address || v.dynamic || written_.contains(at) || v.data ||
         (known_.contains(at) && !shown_.contains(at)))
       return;
     int32_t base = at;
