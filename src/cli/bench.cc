@@ -108,7 +108,7 @@ Status bench(const BenchOptions& o) {
   const size_t start_memory = memory("VmRSS:");
   const double t0 = now_ms();
   SMELT_ASSIGN(const LoadOptions load, load_options(o.data, o.tolerate, o.custom_operators));
-  SMELT_ASSIGN(const Model model, load_model(o.model, load));
+  SMELT_ASSIGN(const Model model, load_model(o.model, load, true));
   SessionOptions so;
   o.target.apply(so);
   so.threads = thread_count(o.threads);

@@ -13,6 +13,7 @@
 #include "base/mapped_file.h"
 #include "cli/heap.h"
 #include "cli/output.h"
+#include "runtime/model_access.h"
 #include "smelt/custom_operator.h"
 
 namespace smelt::cli {
@@ -60,7 +61,7 @@ Result<LoadOptions> load_options(std::vector<std::string> data_files, std::vecto
   return out;
 }
 
-Result<Model> load_model(const std::string& path, const LoadOptions& options) {
+Result<Model> load_model(const std::string& path, const LoadOptions& options, bool like_sessions) {
   // A large file's model and its plan take most of two huge pages, that of a medium one little more than one; a smaller
   // one may have many nodes, or few.
   constexpr off_t kLarge = off_t{5} << 20, kMedium = off_t{2} << 20, kSmall = off_t{1} << 19;
@@ -80,8 +81,9 @@ Result<Model> load_model(const std::string& path, const LoadOptions& options) {
   };
   auto model = load();
   trim_heap();
-  if (model.ok())
-    for (const std::string& text : model->warnings()) complain(Cat(path, ": warning: ", text));
+  if (!model.ok()) return model;
+  for (const std::string& text : model->warnings()) complain(Cat(path, ": warning: ", text));
+  if (like_sessions) ModelAccess::keep_for_like_sessions(*model);
   return model;
 }
 

@@ -29,7 +29,8 @@ Result<LoadOptions> load_options(std::vector<std::string> data_files, std::vecto
                                  const std::vector<std::string>& operator_libraries);
 
 /// Model::load(), with "-" for standard input. Prints the model's warnings on standard error.
-Result<Model> load_model(const std::string& path, const LoadOptions& options);
+/// `like_sessions`: for sessions of the same options alone, whose first one then takes less memory.
+Result<Model> load_model(const std::string& path, const LoadOptions& options, bool like_sessions = false);
 
 /// A file's JSON; an error that names the file when it is none.
 Result<Json> read_json(const std::string& path);

@@ -233,7 +233,7 @@ Status save_all(const OutputOptions& options, const std::vector<Outcome>& all, c
 Status run(RunOptions o) {
   if (o.outputs.npz == "-" || o.draw == "-") reserve_standard_output();
   SMELT_ASSIGN(const LoadOptions load, load_options(o.data, o.tolerate, o.custom_operators));
-  SMELT_ASSIGN(const Model loaded, load_model(o.model, load));
+  SMELT_ASSIGN(const Model loaded, load_model(o.model, load, o.outputs.names.empty()));
   if (o.methods.empty()) o.methods.emplace_back();
   SMELT_ASSIGN(const Model model, o.outputs.names.empty() ? Result<Model>(loaded)
                                                           : loaded.with_outputs(o.outputs.names, o.methods.back()));

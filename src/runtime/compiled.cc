@@ -1,7 +1,9 @@
 #include "runtime/compiled.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "base/error.h"
 #include "base/selection.h"
 #include "passes/passes.h"
 #include "runtime/executor.h"
@@ -9,6 +11,7 @@
 namespace smelt {
 namespace {
 
+/// `original`: the module that the copy is one of, or the copy.
 Result<std::shared_ptr<const Module>> run_passes(std::shared_ptr<const Module> original, std::shared_ptr<Module> copy) {
   SessionOptions options;
   options.limit_seconds = 20;
@@ -100,7 +103,8 @@ std::shared_ptr<const Module> legalized(std::shared_ptr<const Module> module, co
 }
 
 Result<std::shared_ptr<const Module>> Compiled::compile(InputDefaults defaults, const GraphRequirements& required) {
-  auto copy = std::make_shared<Module>(*module_);
+  auto copy = module_ ? std::make_shared<Module>(*module_) : std::exchange(own_, nullptr);
+  if (!copy) return Unsupported("the model was opened for sessions of other options");
   for (const Method& m : copy->methods) {
     Graph& g = copy->graphs[static_cast<size_t>(m.graph)];
     if (defaults == InputDefaults::kConstant) {
@@ -113,7 +117,8 @@ Result<std::shared_ptr<const Module>> Compiled::compile(InputDefaults defaults, 
   if (builds_op("Call")) inline_calls(*copy);
   if (builds_op("Cast") && required.widen_float16)
     for (Graph& g : copy->graphs) widen_float16(g);
-  SMELT_ASSIGN(auto optimised, run_passes(module_, std::move(copy)));
+  SMELT_ASSIGN(auto optimised, run_passes(module_ ? module_ : copy, copy));
+  copy.reset();
   auto module = legalized(std::move(optimised), required);
   if (required.widen_weights) module = widen_weights(std::move(module));
   if (builds_op("Quantize") && required.share_dynamic_quantization)
@@ -126,6 +131,12 @@ Result<std::shared_ptr<const Module>> Compiled::compile(InputDefaults defaults, 
   auto fitted = own_module(std::move(module));
   for (Graph& g : fitted->graphs) fit(g);
   return std::shared_ptr<const Module>(std::move(fitted));
+}
+
+std::shared_ptr<const Module> Compiled::original() {
+  const std::lock_guard lock(mutex_);
+  if (own_) module_ = std::move(own_);
+  return module_;
 }
 
 Result<std::shared_ptr<const Module>> Compiled::module(InputDefaults defaults, const GraphRequirements& required) {

@@ -30,8 +30,12 @@ enum class InputDefaults : uint8_t {
 class Compiled {
  public:
   explicit Compiled(std::shared_ptr<const Module> module) : module_(std::move(module)) {}
+  /// Of a module that nobody else holds: what module() first makes takes its memory, and it makes nothing else.
+  explicit Compiled(std::shared_ptr<Module> own) : own_(std::move(own)) {}
   /// The module after the passes, as the back-ends require it; made once.
   Result<std::shared_ptr<const Module>> module(InputDefaults defaults, const GraphRequirements& requirements);
+  /// The module before the passes; nullptr: module() has taken its memory. It does so no more.
+  std::shared_ptr<const Module> original();
   /// The model on each of these; made once a device.
   std::vector<std::shared_ptr<BackendModel>> models(const std::vector<OpenBackend>& backends);
 
@@ -43,7 +47,8 @@ class Compiled {
   Result<std::shared_ptr<const Module>> compile(InputDefaults defaults, const GraphRequirements& requirements);
   const std::shared_ptr<BackendModel>& model_on(const OpenBackend& on);
 
-  std::shared_ptr<const Module> module_;
+  std::shared_ptr<const Module> module_;  ///< null: `own_` is the module
+  std::shared_ptr<Module> own_;           ///< null: `module_` is, or it was taken
   std::mutex mutex_;
   struct Made {
     InputDefaults defaults;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "base/error.h"
 #include "base/guard.h"
@@ -36,6 +37,40 @@ Result<Model> finish_model(Module module, const Source& source, const char* form
   }
   release_pages(source.bytes.data(), source.bytes.size());  // weights are read when they are packed
   return ModelAccess::make(std::move(shared));
+}
+
+namespace {
+
+/// The inputs and outputs of a graph, which nothing makes.
+Graph ports_of(const Graph& g) {
+  Graph out;
+  std::map<ValueId, ValueId> taken{{kNoValue, kNoValue}};
+  const auto take = [&](const std::vector<ValueId>& ids, std::vector<ValueId>& to) {
+    for (const ValueId id : ids) {
+      const auto [at, is_new] = taken.try_emplace(id, static_cast<ValueId>(out.values.size()));
+      if (is_new) out.add_value(g.value(id));
+      to.push_back(at->second);
+    }
+  };
+  take(g.inputs, out.inputs);
+  take(g.outputs, out.outputs);
+  return out;
+}
+
+}  // namespace
+
+void ModelAccess::keep_for_like_sessions(Model& model) {
+  if (model.module_.use_count() > 2 || model.compiled_.use_count() > 1) return;
+  for (const Graph& g : model.module_->graphs)
+    for (const ValueId id : g.inputs)
+      if (id == kNoValue || g.value(id).constant) return;
+  const auto whole = std::const_pointer_cast<Module>(model.module_);
+  std::vector<Graph> graphs = std::move(whole->graphs);
+  auto described = std::make_shared<Module>(*whole);
+  for (const Graph& g : graphs) described->graphs.push_back(ports_of(g));
+  whole->graphs = std::move(graphs);
+  model.module_ = std::move(described);
+  model.compiled_ = std::make_shared<Compiled>(whole);
 }
 
 namespace {

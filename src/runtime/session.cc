@@ -213,12 +213,14 @@ Result<Session> Session::create(const Model& model, const SessionOptions& option
     impl->method = options.method;
     impl->graph = impl->latest = graph;
     impl->model = ModelAccess::module(model);
+    impl->compiled = ModelAccess::compiled(model);
     SMELT_ASSIGN(const auto backends, open_backends(options));
     impl->requirements = requirements(backends, options);
     if (backends.empty()) {
-      impl->reference = std::make_unique<Executor>(legalized(ModelAccess::module(model), impl->requirements), options);
+      auto original = impl->compiled->original();
+      if (!original) return Unsupported("the model was opened for sessions of other options");
+      impl->reference = std::make_unique<Executor>(legalized(std::move(original), impl->requirements), options);
     } else {
-      impl->compiled = ModelAccess::compiled(model);
       SMELT_ASSIGN(auto module, impl->compiled->module(InputDefaults::kConstant, impl->requirements));
       impl->planned =
           std::make_unique<PlannedEnvironment>(std::move(module), options, impl->compiled->models(backends));
