@@ -146,7 +146,8 @@ bool ArenaItems::stays(ValueId id, std::span<const int> last_use, int steps) con
 /// Settles where the outputs of an alias of what stays in the arena lie.
 [[gnu::cold]] void ArenaItems::lay_out_alias(const Step& step, AliasStep& alias, PlanParts& plan, const TypeOf& type,
                                              std::span<const int> last_use) const {
-  const bool per_token = alias.quant && alias.quant->kind == Quantization::Kind::kPerToken;  // runs say how
+  const QuantPtr quant = alias.laid_out ? nullptr : type(step.out[0]).quant;
+  const bool per_token = quant && quant->kind == Quantization::Kind::kPerToken;  // runs say how
   if (per_token || !stays(step.in[0], last_use, static_cast<int>(plan.steps.size()))) return;
   for (const ValueId id : step.out) {
     if (id == kNoValue) continue;

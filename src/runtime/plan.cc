@@ -212,12 +212,13 @@ Status Plan::run_reference(PlannedEnvironment& env, const Step& step, const Refe
 Status Plan::run_alias(const Step& step, const AliasStep& work) {
   if (work.laid_out) return Ok();
   const Tensor& from = value(step.in[0]).tensor;
+  const ValueType& as = type(step.out[0]);
   Datum& to = value(step.out[0]);
   to.kind = Datum::Kind::kTensor;
-  to.tensor = from.dtype() == work.dtype ? from.reshaped(work.shape)
-                                         : Tensor::view(work.dtype, work.shape, from.raw(), from.owner());
-  const bool per_token = work.quant && work.quant->kind == Quantization::Kind::kPerToken;
-  to.tensor.set_quant(per_token ? from.quant() : work.quant);
+  to.tensor = from.dtype() == as.dtype ? from.reshaped(as.shape)
+                                       : Tensor::view(as.dtype, as.shape, from.raw(), from.owner());
+  const bool per_token = as.quant && as.quant->kind == Quantization::Kind::kPerToken;
+  to.tensor.set_quant(per_token ? from.quant() : as.quant);
   return Ok();
 }
 
@@ -232,9 +233,9 @@ Status Plan::run_state(PlannedEnvironment& env, const Step& step, const StateSte
   Datum& to = value(step.out[0]);
   if (!state.is_tensor()) return InvalidInput("the variable is read before it was assigned");
   if (env.device()) SMELT_TRY(env.device()->fetch_state(index, state.tensor));
-  if (work.shape && !(state.tensor.shape() == *work.shape))
+  if (const Shape& planned = type(step.out[0]).shape; work.fixed_shape && !(state.tensor.shape() == planned))
     return InvalidInput("the variable has shape ", state.tensor.shape().str(), ", the model's assignments have ",
-                        work.shape->str());
+                        planned.str());
   if (work.kind == StateStep::Kind::kRead) {
     to = state;
     return Ok();

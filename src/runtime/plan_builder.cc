@@ -56,7 +56,6 @@ class PlanBuilder {
     variables_ = VariableSteps(plan_.steps);
     for (size_t k = 0; k < plan_.steps.size(); ++k) {
       if (auto s = choose(k); !s.ok()) return s.error().within(node_label(*plan_.steps[k].node));
-      drafts_[k].types = {};  // as many as there are values
     }
     for (size_t b = 0; b < compilers_.size(); ++b) SMELT_TRY(compile(b));
     SMELT_TRY(lay_out());
@@ -70,7 +69,7 @@ class PlanBuilder {
 
   /// What is known of the node of a step before it is compiled.
   struct Draft {
-    std::vector<ValueType> types;            ///< of the outputs; limited: at their largest
+    std::vector<ValueType> types;            ///< see outputs()
     bool limited = false;                    ///< shapes depend on data; see take_largest()
     size_t backend = kNoBackend;             ///< that runs it, of compilers_
     std::unique_ptr<PreparedNode> prepared;  ///< for that back-end; null: a segment of the plan before is taken over
@@ -96,6 +95,11 @@ class PlanBuilder {
   }
   size_t index_of(const Node& node) const { return static_cast<size_t>(&node - graph_.nodes.data()); }
 
+  /// Types of the node's outputs; limited: at their largest. Those of most nodes stand among those of all values alone.
+  std::span<const ValueType> outputs(const Node& node, const Draft& draft) const {
+    if (!draft.types.empty() || node.outputs.empty()) return draft.types;
+    return {&propagation_[node.outputs[0]].type, 1};
+  }
   /// Precondition: add() was called for the node.
   bool is_view(const Node& node) const { return smelt::is_view(node, type_of()); }
 
@@ -123,6 +127,7 @@ class PlanBuilder {
         if (decomposed) return Ok();
       }
     }
+    if (node.outputs.size() == 1 && node.outputs[0] != kNoValue && !draft.limited) draft.types = {};
     plan_.steps.push_back(std::move(step));
     drafts_.push_back(std::move(draft));
     return Ok();
@@ -160,7 +165,7 @@ class PlanBuilder {
       return content && graph().value(id).constant ? graph().value(id).constant.get() : content;
     };
     return requests_.make(
-        node, [this](ValueId id) -> const ValueType& { return propagation_[id].type; }, content_of, draft.types);
+        node, [this](ValueId id) -> const ValueType& { return propagation_[id].type; }, content_of, outputs(node, draft));
   }
 
   /// True if the back-end supports the node, which the draft then belongs to.
@@ -170,7 +175,7 @@ class PlanBuilder {
     return draft.prepared != nullptr;
   }
 
-  bool is_static(const Node& node, const std::vector<ValueType>& types) const {
+  bool is_static(const Node& node, std::span<const ValueType> types) const {
     return smelt::is_static(node, type_of(), types);
   }
   TypeOf type_of() const {
@@ -183,7 +188,7 @@ class PlanBuilder {
     std::vector<PartitionNode> nodes;
     for (size_t k = 0; k < drafts_.size(); ++k) {
       const Node& node = *plan_.steps[k].node;
-      nodes.push_back({&node, drafts_[k].prepared != nullptr, is_view(node), work(node, type, drafts_[k].types)});
+      nodes.push_back({&node, drafts_[k].prepared != nullptr, is_view(node), work(node, type, outputs(node, drafts_[k]))});
     }
     std::vector<int> order;
     // Work that is given to the host may take variables along.
@@ -213,7 +218,7 @@ class PlanBuilder {
   Status choose(size_t at) {
     Step& step = plan_.steps[at];
     const Node& node = *step.node;
-    const std::vector<ValueType>& types = drafts_[at].types;
+    const std::span<const ValueType> types = outputs(node, drafts_[at]);
     const int k = static_cast<int>(at);
     if (const int state = state_of(node); state >= 0 && !resident_.empty() && resident_[static_cast<size_t>(state)]) {
       step.work = DeviceStep{DeviceStep::Kind::kState};
@@ -232,10 +237,10 @@ class PlanBuilder {
     }
     const bool fixed = is_static(node, types);
     if (!fixed && drafts_[at].limited) return choose_limited(node, k, step);
-    if (node.op == Op::kStateRead) return choose_read(node, k, types, fixed, step);
+    if (node.op == Op::kStateRead) return choose_read(node, k, fixed, step);
     if (!fixed) return Ok();
     if (is_view(node)) {
-      choose_view(node, types[0], step);
+      choose_view(node, step);
       return Ok();
     }
     if (choose_parts(node, drafts_[at], step)) return Ok();
@@ -262,11 +267,12 @@ class PlanBuilder {
     for (size_t k = use->maker; k < at; ++k)
       home_[static_cast<size_t>(plan_.steps[k].node->outputs[0])] = Home::kOutside;
     append_step(plan_, *use, at, {c.backend, nullptr, name});
-    SMELT_TRY(in_arena(plan_.steps[at].out[0], drafts_[at].types[0], static_cast<int>(use->head)));
+    const ValueId out = plan_.steps[at].out[0];
+    SMELT_TRY(in_arena(out, propagation_[out].type, static_cast<int>(use->head)));
     return true;
   }
 
-  void choose_view(const Node& node, const ValueType& type, Step& step) {
+  void choose_view(const Node& node, Step& step) {
     const auto out = static_cast<size_t>(node.outputs[0]), in = static_cast<size_t>(node.inputs[0]);
     home_[out] = home_[in] == Home::kConstant ? Home::kOutside : home_[in];
     arena_.alias(node.outputs[0], node.inputs[0]);
@@ -274,7 +280,7 @@ class PlanBuilder {
     if (home_[out] == Home::kDevice)
       step.work = DeviceStep{DeviceStep::Kind::kView};
     else
-      step.work = AliasStep{type.shape, type.dtype, type.quant};
+      step.work = AliasStep{};
   }
 
   /// True if the outputs are parts of a value in the arena. Where shapes grow from plan to plan, kernels copy them: a
@@ -294,7 +300,7 @@ class PlanBuilder {
   /// For a node on the host whose outputs are laid out beforehand.
   Status choose_kernel(const Node& node, int k, Step& step) {
     Draft& draft = drafts_[static_cast<size_t>(k)];
-    const std::vector<ValueType>& types = draft.types;
+    const std::span<const ValueType> types = outputs(node, draft);
     const OpInfo& info = op_info(node.op);
     for (size_t i = 0; i < types.size(); ++i)
       if (node.outputs[i] != kNoValue) SMELT_TRY(in_arena(node.outputs[i], types[i], k));
@@ -376,18 +382,18 @@ class PlanBuilder {
   }
 
   /// A read may share the variable's storage only when nothing writes the variable while the value lives.
-  Status choose_read(const Node& node, int k, const std::vector<ValueType>& types, bool is_static, Step& step) {
+  Status choose_read(const Node& node, int k, bool is_static, Step& step) {
     const int state = static_cast<const StateAttrs&>(*node.attrs).state;
     const auto out = static_cast<size_t>(node.outputs[0]);
     if (node.outputs[0] == kNoValue) return Ok();
     if (!variables_.may_write(state, k, last_use_[out])) {
-      step.work = StateStep{StateStep::Kind::kRead, is_static ? std::optional(types[0].shape) : std::nullopt};
+      step.work = StateStep{StateStep::Kind::kRead, is_static};
       home_[out] = Home::kOutside;
       return Ok();
     }
     if (!is_static) return Ok();
-    step.work = StateStep{StateStep::Kind::kCopy, types[0].shape};
-    return in_arena(node.outputs[0], types[0], k);
+    step.work = StateStep{StateStep::Kind::kCopy, true};
+    return in_arena(node.outputs[0], propagation_[node.outputs[0]].type, k);
   }
 
   Placement placement(size_t k, size_t backend) const {

@@ -178,7 +178,7 @@ class Updater {
     std::vector<Affected*> left;
     for (Affected& a : affected_) {
       if (a.step->is<AliasStep>())
-        a.step->work = AliasStep{a.types[0].shape, a.types[0].dtype, a.types[0].quant};
+        a.step->work = AliasStep{};
       else
         left.push_back(&a);
     }

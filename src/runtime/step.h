@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -33,11 +32,8 @@ struct DynamicStep {
   std::unique_ptr<LoopValues> loop;  ///< of a While, made by its first run
   InferredTypes types;
 };
-/// The output is the input's storage on the host under another shape or type, or the outputs are parts of it.
+/// The output is the input's storage on the host under the type that is planned for it, or the outputs are parts of it.
 struct AliasStep {
-  Shape shape;
-  DType dtype{};
-  QuantPtr quant;
   bool laid_out = false;  ///< the input stays where it is in the arena, and so do the outputs: nothing runs
 };
 struct StateStep {
@@ -47,7 +43,7 @@ struct StateStep {
     kWrite,
   };
   Kind kind = Kind::kRead;
-  std::optional<Shape> shape = {};  ///< of a read value as planned; nullopt: any
+  bool fixed_shape = false;  ///< of a read value: as planned
 };
 /// Nothing runs: segments of a back-end read and write that storage themselves.
 struct DeviceStep {
