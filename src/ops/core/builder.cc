@@ -42,7 +42,12 @@ ValueId Builder::constant(const std::string& name, Tensor tensor) {
   return graph().add_value(std::move(v));
 }
 
-ValueId Builder::i64(Int64List values) { return graph().add_value(constant_integers(values)); }
+ValueId Builder::i64(Int64List values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  int& made = lists_[{reinterpret_cast<const char*>(bytes.data()), bytes.size()}];
+  if (made == 0) made = graph().add_value(constant_integers(values)) + 1;
+  return made - 1;
+}
 
 ValueId Builder::i64_scalar(int64_t value) {
   Tensor t(DType::kI64, Shape{});

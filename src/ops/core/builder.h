@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,7 +33,7 @@ class Builder {
     return graph().add_value({.name = name, .type = type});
   }
   ValueId constant(const std::string& name, Tensor tensor);  ///< type from the tensor, its quantization included
-  ValueId i64(Int64List values);                             ///< 1-D int64 constant
+  ValueId i64(Int64List values);                             ///< 1-D int64 constant; equal ones are one value
   ValueId i64_scalar(int64_t value);
   ValueId f32_scalar(float value);
   ValueId scalar(DType dtype, double value);
@@ -57,6 +58,7 @@ class Builder {
   int graph_;
   int partition_ = -1;
   std::string origin_, name_, where_;
+  std::map<std::string, int> lists_;  ///< bytes of those that i64() has made, the value's id + 1
 };
 
 }  // namespace smelt
