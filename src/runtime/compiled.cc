@@ -44,22 +44,20 @@ void each_id(Graph& g, const F& f) {
 /// Leaves the values that are named, in their order, and no unused memory: plans know something of every value.
 void fit(Graph& g) {
   std::vector<ValueId> now(g.values.size(), kNoValue);
-  ValueId count = 0;
-  each_id(g, [&](ValueId id) {
-    ValueId& there = now[static_cast<size_t>(id)];
-    if (there == kNoValue) there = ++count;
-  });
+  each_id(g, [&](ValueId id) { now[static_cast<size_t>(id)] = 0; });
   std::vector<Value> kept;
-  kept.reserve(static_cast<size_t>(count));
+  kept.reserve(now.size() - static_cast<size_t>(std::ranges::count(now, kNoValue)));
   for (size_t i = 0; i < now.size(); ++i) {
     if (now[i] == kNoValue) continue;
     now[i] = static_cast<ValueId>(kept.size());
     kept.push_back(std::move(g.values[i]));
   }
-  g.values = std::move(kept);
+  g.values.swap(kept);
   each_id(g, [&](ValueId& id) { id = now[static_cast<size_t>(id)]; });
   g.nodes.shrink_to_fit();
 }
+
+Error taken() { return Unsupported("the model was opened for sessions of other options"); }
 
 }  // namespace
 
@@ -104,7 +102,7 @@ std::shared_ptr<const Module> legalized(std::shared_ptr<const Module> module, co
 
 Result<std::shared_ptr<const Module>> Compiled::compile(InputDefaults defaults, const GraphRequirements& required) {
   auto copy = module_ ? std::make_shared<Module>(*module_) : std::exchange(own_, nullptr);
-  if (!copy) return Unsupported("the model was opened for sessions of other options");
+  if (!copy) return taken();
   for (const Method& m : copy->methods) {
     Graph& g = copy->graphs[static_cast<size_t>(m.graph)];
     if (defaults == InputDefaults::kConstant) {
@@ -133,9 +131,10 @@ Result<std::shared_ptr<const Module>> Compiled::compile(InputDefaults defaults, 
   return std::shared_ptr<const Module>(std::move(fitted));
 }
 
-std::shared_ptr<const Module> Compiled::original() {
+Result<std::shared_ptr<const Module>> Compiled::original() {
   const std::lock_guard lock(mutex_);
   if (own_) module_ = std::move(own_);
+  if (!module_) return taken();
   return module_;
 }
 

@@ -34,8 +34,8 @@ class Compiled {
   explicit Compiled(std::shared_ptr<Module> own) : own_(std::move(own)) {}
   /// The module after the passes, as the back-ends require it; made once.
   Result<std::shared_ptr<const Module>> module(InputDefaults defaults, const GraphRequirements& requirements);
-  /// The module before the passes; nullptr: module() has taken its memory. It does so no more.
-  std::shared_ptr<const Module> original();
+  /// The module before the passes, whose memory module() takes no more; an error if it has.
+  Result<std::shared_ptr<const Module>> original();
   /// The model on each of these; made once a device.
   std::vector<std::shared_ptr<BackendModel>> models(const std::vector<OpenBackend>& backends);
 

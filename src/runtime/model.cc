@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 
 #include "base/error.h"
 #include "base/guard.h"
@@ -42,33 +41,34 @@ Result<Model> finish_model(Module module, const Source& source, const char* form
 namespace {
 
 /// The inputs and outputs of a graph, which nothing makes.
-Graph ports_of(const Graph& g) {
+[[gnu::cold]] Graph ports_of(const Graph& g) {
   Graph out;
-  std::map<ValueId, ValueId> taken{{kNoValue, kNoValue}};
-  const auto take = [&](const std::vector<ValueId>& ids, std::vector<ValueId>& to) {
-    for (const ValueId id : ids) {
-      const auto [at, is_new] = taken.try_emplace(id, static_cast<ValueId>(out.values.size()));
-      if (is_new) out.add_value(g.value(id));
-      to.push_back(at->second);
+  out.inputs = g.inputs;
+  out.outputs = g.outputs;
+  std::vector<ValueId> taken(g.values.size(), kNoValue);
+  for (auto* const ids : {&out.inputs, &out.outputs})
+    for (ValueId& id : *ids) {
+      if (id == kNoValue) continue;
+      ValueId& there = taken[static_cast<size_t>(id)];
+      if (there == kNoValue) there = out.add_value(g.value(id));
+      id = there;
     }
-  };
-  take(g.inputs, out.inputs);
-  take(g.outputs, out.outputs);
   return out;
 }
 
 }  // namespace
 
-void ModelAccess::keep_for_like_sessions(Model& model) {
+[[gnu::cold]] void ModelAccess::keep_for_like_sessions(Model& model) {
   if (model.module_.use_count() > 2 || model.compiled_.use_count() > 1) return;
   for (const Graph& g : model.module_->graphs)
     for (const ValueId id : g.inputs)
       if (id == kNoValue || g.value(id).constant) return;
   const auto whole = std::const_pointer_cast<Module>(model.module_);
-  std::vector<Graph> graphs = std::move(whole->graphs);
-  auto described = std::make_shared<Module>(*whole);
+  std::vector<Graph> graphs;
+  graphs.swap(whole->graphs);
+  auto described = std::make_shared<Module>(*model.module_);
   for (const Graph& g : graphs) described->graphs.push_back(ports_of(g));
-  whole->graphs = std::move(graphs);
+  graphs.swap(whole->graphs);
   model.module_ = std::move(described);
   model.compiled_ = std::make_shared<Compiled>(whole);
 }

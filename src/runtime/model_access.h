@@ -10,8 +10,8 @@ namespace smelt {
 /// What a Model holds, for the code of this repository.
 struct ModelAccess {
   /// Makes it a model for sessions of the same options alone: the first one takes the graphs instead of a copy of them,
-  /// and what is left describes inputs and outputs. Nothing changes where somebody else holds the model, or an input has
-  /// a default.
+  /// and what is left describes inputs and outputs. Nothing changes where somebody else holds the model, or an input
+  /// has a default.
   static void keep_for_like_sessions(Model& model);
   static Model make(std::shared_ptr<const Module> module) { return Model(std::move(module)); }
   static const std::shared_ptr<const Module>& module(const Model& model) { return model.module_; }

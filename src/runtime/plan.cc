@@ -215,8 +215,8 @@ Status Plan::run_alias(const Step& step, const AliasStep& work) {
   const ValueType& as = type(step.out[0]);
   Datum& to = value(step.out[0]);
   to.kind = Datum::Kind::kTensor;
-  to.tensor = from.dtype() == as.dtype ? from.reshaped(as.shape)
-                                       : Tensor::view(as.dtype, as.shape, from.raw(), from.owner());
+  to.tensor =
+      from.dtype() == as.dtype ? from.reshaped(as.shape) : Tensor::view(as.dtype, as.shape, from.raw(), from.owner());
   const bool per_token = as.quant && as.quant->kind == Quantization::Kind::kPerToken;
   to.tensor.set_quant(per_token ? from.quant() : as.quant);
   return Ok();

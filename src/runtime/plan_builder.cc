@@ -54,9 +54,8 @@ class PlanBuilder {
     if (env_.device()) order_steps(*env_.device());
     last_use_ = last_uses(graph(), plan_.steps, views());
     variables_ = VariableSteps(plan_.steps);
-    for (size_t k = 0; k < plan_.steps.size(); ++k) {
+    for (size_t k = 0; k < plan_.steps.size(); ++k)
       if (auto s = choose(k); !s.ok()) return s.error().within(node_label(*plan_.steps[k].node));
-    }
     for (size_t b = 0; b < compilers_.size(); ++b) SMELT_TRY(compile(b));
     SMELT_TRY(lay_out());
     note_findings();
@@ -94,7 +93,6 @@ class PlanBuilder {
     for (size_t k = 0; k < plan_.steps.size(); ++k) f.step_of[index_of(*plan_.steps[k].node)] = static_cast<int32_t>(k);
   }
   size_t index_of(const Node& node) const { return static_cast<size_t>(&node - graph_.nodes.data()); }
-
   /// Types of the node's outputs; limited: at their largest. Those of most nodes stand among those of all values alone.
   std::span<const ValueType> outputs(const Node& node, const Draft& draft) const {
     if (!draft.types.empty() || node.outputs.empty()) return draft.types;
@@ -164,8 +162,7 @@ class PlanBuilder {
       const Tensor* content = propagation_[id].content;
       return content && graph().value(id).constant ? graph().value(id).constant.get() : content;
     };
-    return requests_.make(
-        node, [this](ValueId id) -> const ValueType& { return propagation_[id].type; }, content_of, outputs(node, draft));
+    return requests_.make(node, type_of(), content_of, outputs(node, draft));
   }
 
   /// True if the back-end supports the node, which the draft then belongs to.
@@ -188,7 +185,8 @@ class PlanBuilder {
     std::vector<PartitionNode> nodes;
     for (size_t k = 0; k < drafts_.size(); ++k) {
       const Node& node = *plan_.steps[k].node;
-      nodes.push_back({&node, drafts_[k].prepared != nullptr, is_view(node), work(node, type, outputs(node, drafts_[k]))});
+      nodes.push_back(
+          {&node, drafts_[k].prepared != nullptr, is_view(node), work(node, type, outputs(node, drafts_[k]))});
     }
     std::vector<int> order;
     // Work that is given to the host may take variables along.
@@ -239,10 +237,7 @@ class PlanBuilder {
     if (!fixed && drafts_[at].limited) return choose_limited(node, k, step);
     if (node.op == Op::kStateRead) return choose_read(node, k, fixed, step);
     if (!fixed) return Ok();
-    if (is_view(node)) {
-      choose_view(node, step);
-      return Ok();
-    }
+    if (is_view(node)) return choose_view(node, step);
     if (choose_parts(node, drafts_[at], step)) return Ok();
     if (device_ == kNoBackend && variables_.may_append(node, k, last_use_)) {
       step.work = ReferenceStep{.in_place = true};
@@ -261,26 +256,25 @@ class PlanBuilder {
     if (!use || !drafts_[use->head].prepared) return false;
     const Draft& before = drafts_[use->head];
     const Compiler& c = compilers_[before.backend];
-    const char* name = c.compiler->append(*before.prepared, request(*plan_.steps[at].node, drafts_[at]), use->operand);
+    const Step& step = plan_.steps[at];
+    const char* name = c.compiler->append(*before.prepared, request(*step.node, drafts_[at]), use->operand);
     if (!name) return false;
     leave_arena(plan_.steps[use->head].out[0]);
     for (size_t k = use->maker; k < at; ++k)
       home_[static_cast<size_t>(plan_.steps[k].node->outputs[0])] = Home::kOutside;
     append_step(plan_, *use, at, {c.backend, nullptr, name});
-    const ValueId out = plan_.steps[at].out[0];
-    SMELT_TRY(in_arena(out, propagation_[out].type, static_cast<int>(use->head)));
+    SMELT_TRY(in_arena(step.out[0], propagation_[step.out[0]].type, static_cast<int>(use->head)));
     return true;
   }
 
-  void choose_view(const Node& node, Step& step) {
+  Status choose_view(const Node& node, Step& step) {
     const auto out = static_cast<size_t>(node.outputs[0]), in = static_cast<size_t>(node.inputs[0]);
     home_[out] = home_[in] == Home::kConstant ? Home::kOutside : home_[in];
     arena_.alias(node.outputs[0], node.inputs[0]);
     step.in = step.in.first(1);
-    if (home_[out] == Home::kDevice)
-      step.work = DeviceStep{DeviceStep::Kind::kView};
-    else
-      step.work = AliasStep{};
+    step.work = DeviceStep{DeviceStep::Kind::kView};
+    if (home_[out] != Home::kDevice) step.work = AliasStep{};
+    return Ok();
   }
 
   /// True if the outputs are parts of a value in the arena. Where shapes grow from plan to plan, kernels copy them: a

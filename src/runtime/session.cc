@@ -19,7 +19,7 @@
 namespace smelt {
 
 struct Session::Impl {
-  std::shared_ptr<const Module> model;  ///< as loaded
+  std::shared_ptr<const Module> model;  ///< as loaded, or what describes its inputs and outputs
   std::shared_ptr<Compiled> compiled;
   GraphRequirements requirements;       ///< of the session's back-ends
   std::unique_ptr<Executor> reference;  ///< one of the two
@@ -213,18 +213,16 @@ Result<Session> Session::create(const Model& model, const SessionOptions& option
     impl->method = options.method;
     impl->graph = impl->latest = graph;
     impl->model = ModelAccess::module(model);
-    impl->compiled = ModelAccess::compiled(model);
     SMELT_ASSIGN(const auto backends, open_backends(options));
     impl->requirements = requirements(backends, options);
     if (backends.empty()) {
-      auto original = impl->compiled->original();
-      if (!original) return Unsupported("the model was opened for sessions of other options");
+      SMELT_ASSIGN(auto original, ModelAccess::compiled(model)->original());
       impl->reference = std::make_unique<Executor>(legalized(std::move(original), impl->requirements), options);
-    } else {
-      SMELT_ASSIGN(auto module, impl->compiled->module(InputDefaults::kConstant, impl->requirements));
-      impl->planned =
-          std::make_unique<PlannedEnvironment>(std::move(module), options, impl->compiled->models(backends));
+      return Session(std::move(impl));
     }
+    impl->compiled = ModelAccess::compiled(model);
+    SMELT_ASSIGN(auto module, impl->compiled->module(InputDefaults::kConstant, impl->requirements));
+    impl->planned = std::make_unique<PlannedEnvironment>(std::move(module), options, impl->compiled->models(backends));
     return Session(std::move(impl));
   });
 }

@@ -77,8 +77,7 @@ class Views {
         if (item >= 0) show(static_cast<int32_t>(item), optional);
     const auto address = address_of(v);
     // Programs leave out views of static tensors only.
-    if (!address || v.dynamic || written_.contains(at) || v.data ||
-        (known_.contains(at) && !shown_.contains(at)))
+    if (!address || v.dynamic || written_.contains(at) || v.data || (known_.contains(at) && !shown_.contains(at)))
       return;
     int32_t base = at;
     if (const auto current = now_.find(*address); current != now_.end())
