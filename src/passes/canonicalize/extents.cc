@@ -224,14 +224,19 @@ Extents ExtentFlow::of_reshape(const Node& n, const Extents& x, Extents made) co
   const auto target = n.inputs.size() > 1 ? list(n.inputs[1]) : std::nullopt;
   if (!target || target->size() != made.size()) return {};
   const bool copies = !static_cast<const ReshapeAttrs&>(*n.attrs).allow_zero;
+  Extents left = x;  // that no other dimension is
+  std::optional<size_t> rest;
   for (size_t d = 0; d < made.size(); ++d) {
     const Extent& e = (*target)[d];
-    if (e.is_literal() && e.number == 0 && copies) {
-      if (d < x.size()) made[d] = x[d];
-    } else if (e != Extent{kNoValue, -1}) {
-      made[d] = e;
+    if (e == Extent{kNoValue, -1}) {
+      rest = d;
+      continue;
     }
+    const bool copied = e.is_literal() && e.number == 0 && copies;
+    if (!copied || d < x.size()) made[d] = copied ? x[d] : e;
+    if (const auto same = std::ranges::find(left, made[d]); same != left.end()) left.erase(same);
   }
+  if (rest && left.size() == 1 && made.size() == x.size()) made[*rest] = left[0];
   return made;
 }
 

@@ -193,6 +193,14 @@ TEST(ShapeArithmetic, SizesInOtherPlacesOrOfOtherValuesStay) {
             Targets{{}});
 }
 
+TEST(ShapeArithmetic, OneEntryIsTheDimensionThatIsLeft) {
+  EXPECT_EQ(targets_of([](Open& o) {
+              const ValueId y = o.reshape(o.x, o.concat({o.b->i64({-1}), o.size(o.x, 1), o.b->i64({24})}));
+              return o.reshape(o.linear(y, 1), o.concat({o.size(o.x, 0), o.b->i64({-1}), o.b->i64({24, 1})}));
+            }).back(),
+            (std::vector<int64_t>{0, -1, 24, 1}));
+}
+
 TEST(ShapeArithmetic, LiteralZeroThatMeansZeroStays) {
   Open o;
   const ValueId target = o.concat({o.size(o.x, 0), o.b->i64({0, 24})});
