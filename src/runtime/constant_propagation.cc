@@ -231,7 +231,7 @@ Result<bool> ConstantPropagation::fold(const Node& node, const std::vector<Value
       if (env_.mode() == CompileMode::kDry) return fold_unread(node, types);
     }
   }
-  SMELT_TRY(env_.fold_node(*graph_, node, std::move(in), out));
+  SMELT_TRY(env_.fold_node(*graph_, node, std::move(in), types, out));
   for (size_t i = 0; i < out.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
     types_[static_cast<size_t>(node.outputs[i])] = type_of(out[i]);

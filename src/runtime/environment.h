@@ -141,7 +141,8 @@ bool has_type(const Datum& datum, const ValueType& type);
 /// What the shape rule of a node gave in its last run.
 struct InferredTypes {
   std::vector<ValueType> inputs, outputs;
-  bool hold = false;  ///< the outputs follow from the types of the inputs alone, which are tensors
+  bool hold = false;   ///< the outputs follow from the types of the inputs alone, which are tensors
+  bool given = false;  ///< the outputs are those of this run, whatever the inputs were
 };
 
 /// Runs one node by its shape rule and reference kernel, allocating its outputs: the obvious way. `in` is aligned with

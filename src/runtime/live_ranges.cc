@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/core/op.h"
+
 namespace smelt {
 
 std::vector<int> last_uses(const Graph& graph, std::span<const Step> steps,
@@ -21,6 +23,24 @@ std::vector<int> last_uses(const Graph& graph, std::span<const Step> steps,
     source = std::max(source, last[static_cast<size_t>(n.outputs[0])]);
   }
   return last;
+}
+
+std::vector<int> needed_steps(const Graph& graph, std::span<const Step> steps) {
+  std::vector<bool> read(graph.values.size());
+  const auto is_read = [&](ValueId id) { return id != kNoValue && read[static_cast<size_t>(id)]; };
+  const auto note = [&](ValueId id) {
+    if (id != kNoValue) read[static_cast<size_t>(id)] = true;
+  };
+  std::ranges::for_each(graph.outputs, note);
+  std::vector<int> needed;
+  for (size_t k = steps.size(); k-- > 0;) {
+    const Node& node = *steps[k].node;
+    if ((op_info(node.op).flags & (kEffect | kControl)) == 0 && std::ranges::none_of(node.outputs, is_read)) continue;
+    std::ranges::for_each(node.inputs, note);
+    needed.push_back(static_cast<int>(k));
+  }
+  std::ranges::reverse(needed);
+  return needed;
 }
 
 }  // namespace smelt

@@ -12,5 +12,8 @@ namespace smelt {
 /// step, and a value as long as views of it. is_view: true for a node whose output is its first input's storage.
 std::vector<int> last_uses(const Graph& graph, std::span<const Step> steps,
                            const std::function<bool(const Node&)>& is_view);
+/// Indices of the steps that have effects, make outputs of the graph, or make what such steps read; of other values
+/// only the types were asked for.
+std::vector<int> needed_steps(const Graph& graph, std::span<const Step> steps);
 
 }  // namespace smelt

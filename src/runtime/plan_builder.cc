@@ -45,6 +45,7 @@ class PlanBuilder {
     drafts_.reserve(graph_.nodes.size());
     for (const Node& node : graph_.nodes)
       if (auto s = add(node, device_); !s.ok()) return s.error().within(node_label(node));
+    if (!env_.tap) take_steps(needed_steps(graph(), plan_.steps));
     home_.assign(graph().values.size(), Home::kHeap);
     arena_.begin(home_.size());
     for (size_t i = 0; i < home_.size(); ++i)
@@ -113,7 +114,7 @@ class PlanBuilder {
     SMELT_ASSIGN(const bool folded, propagation_.fold(node, draft.types));
     if (folded) return Ok();
     Step step{.node = &node, .part_of = part_of, .in = node.inputs, .out = node.outputs};
-    if (!is_static(node, draft.types)) {
+    if (!is_static(node, type_of(), draft.types)) {
       if (device_ != kNoBackend) step.host_reason = "shapes depend on data, or control flow";
       draft.limited = take_largest(request(node, draft), draft.types);
       any_limited_ = any_limited_ || draft.limited;
@@ -129,6 +130,18 @@ class PlanBuilder {
     plan_.steps.push_back(std::move(step));
     drafts_.push_back(std::move(draft));
     return Ok();
+  }
+
+  /// Keeps these steps alone, in this order.
+  void take_steps(std::span<const int> order) {
+    std::vector<Step> steps;
+    std::vector<Draft> drafts;
+    for (const int k : order) {
+      steps.push_back(std::move(plan_.steps[static_cast<size_t>(k)]));
+      drafts.push_back(std::move(drafts_[static_cast<size_t>(k)]));
+    }
+    plan_.steps = std::move(steps);
+    drafts_ = std::move(drafts);
   }
 
   /// Decomposes a node that the device does not run into nodes that it does run. Else one that no back-end of the host
@@ -172,9 +185,6 @@ class PlanBuilder {
     return draft.prepared != nullptr;
   }
 
-  bool is_static(const Node& node, std::span<const ValueType> types) const {
-    return smelt::is_static(node, type_of(), types);
-  }
   TypeOf type_of() const {
     return [this](ValueId id) -> const ValueType& { return propagation_[id].type; };
   }
@@ -198,19 +208,12 @@ class PlanBuilder {
       order = partition(graph(), nodes, device.partition_cost());
       again = resident_states(*env_.module, graph(), nodes, type, device) != resident_;
     }
-    std::vector<Step> steps;
-    std::vector<Draft> drafts;
-    for (int i : order) {
-      const auto k = static_cast<size_t>(i);
+    for (size_t k = 0; k < drafts_.size(); ++k)
       if (!nodes[k].device) {
         drafts_[k].prepared.reset();
         drafts_[k].backend = kNoBackend;
       }
-      steps.push_back(std::move(plan_.steps[k]));
-      drafts.push_back(std::move(drafts_[k]));
-    }
-    plan_.steps = std::move(steps);
-    drafts_ = std::move(drafts);
+    take_steps(order);
   }
 
   Status choose(size_t at) {
@@ -233,7 +236,7 @@ class PlanBuilder {
         if (id != kNoValue) home_[static_cast<size_t>(id)] = Home::kDevice;
       return Ok();
     }
-    const bool fixed = is_static(node, types);
+    const bool fixed = is_static(node, type_of(), types);
     if (!fixed && drafts_[at].limited) return choose_limited(node, k, step);
     if (node.op == Op::kStateRead) return choose_read(node, k, fixed, step);
     if (!fixed) return Ok();
@@ -282,8 +285,7 @@ class PlanBuilder {
   bool choose_parts(const Node& node, const Draft& draft, Step& step) {
     if (!ArenaItems::kHasParts || device_ != kNoBackend) return false;
     const NodeRequest asked = request(node, draft);
-    const int steps = static_cast<int>(plan_.steps.size());
-    if (!asked.fixed_shapes || !arena_.add_parts(asked, last_use_, steps)) return false;
+    if (!asked.fixed_shapes || !arena_.add_parts(asked, last_use_, static_cast<int>(plan_.steps.size()))) return false;
     for (const ValueId id : node.outputs)
       if (id != kNoValue) home_[static_cast<size_t>(id)] = Home::kArena;
     step.in = step.in.first(1);

@@ -20,7 +20,9 @@ struct Difference {
 class Updater {
  public:
   Updater(PlannedEnvironment& env, PlanParts& parts)
-      : env_(env), parts_(parts), graph_(*parts.graph), differs_(parts.values.size(), -1) {}
+      : env_(env), parts_(parts), graph_(*parts.graph), differs_(parts.values.size(), -1) {
+    differences_.reserve(parts.values.size() / 2);
+  }
 
   PlanUpdate run(std::span<const ValueType> inputs) {
     if (!may_update()) return PlanUpdate::kUnchanged;
@@ -80,18 +82,18 @@ class Updater {
   /// Notes what of the node's outputs differs. False: the node is none that can be updated.
   bool infer(const Node& node) {
     const OpInfo& info = op_info(node.op);
-    if (!info.infer || (info.flags & (kEffect | kControl | kContainer))) return false;
+    if (!info.infer || (info.flags & kEffect)) return false;
     std::vector<ValueType> types(node.outputs.size());
     Infer ctx(*this, node, types);
     if (!info.infer(ctx).ok()) return false;
     complete_types(graph_, node, types);
     const auto wanted = std::ranges::find_if(node.outputs, [](ValueId id) { return id != kNoValue; });
     if (wanted == node.outputs.end()) return false;
-    return is_folded(*wanted) ? fold(node, types) : plan(node, std::move(types));
+    return is_folded(*wanted) ? fold(node, std::move(types)) : plan(node, std::move(types));
   }
 
   /// Computes a node whose output was computed before, from contents or a shape.
-  bool fold(const Node& node, const std::vector<ValueType>& types) {
+  bool fold(const Node& node, std::vector<ValueType> types) {
     std::vector<Datum> in, out;
     if (follows_from_shape(node.op)) {
       const ValueType& t = type(static_cast<size_t>(node.inputs[0]));
@@ -107,7 +109,8 @@ class Updater {
       for (const ValueType& t : types)
         if (t.is_static() ? t.shape.elements() > kFoldElements : moves) return false;
     }
-    if (!env_.fold_node(graph_, node, std::move(in), out).ok() || out.size() != node.outputs.size()) return false;
+    if (!env_.fold_node(graph_, node, std::move(in), std::move(types), out).ok() || out.size() != node.outputs.size())
+      return false;
     for (size_t i = 0; i < out.size(); ++i) {
       const ValueId id = node.outputs[i];
       if (id == kNoValue) continue;
@@ -124,10 +127,17 @@ class Updater {
 
   /// Notes a node that a step runs.
   bool plan(const Node& node, std::vector<ValueType> types) {
-    if (!is_static(node, types_of_values(), types)) return false;
     const auto at = parts_.findings.step_of[static_cast<size_t>(&node - graph_.nodes.data())];
-    if (at < 0) return false;
-    Step& step = parts_.steps[static_cast<size_t>(at)];
+    Step* const found = at < 0 ? nullptr : &parts_.steps[static_cast<size_t>(at)];
+    if (!found || found->is<DynamicStep>()) {  // of a node without a step nobody reads the outputs
+      for (size_t i = 0; i < types.size(); ++i) {
+        const ValueId id = node.outputs[i];
+        if (id != kNoValue && !same_value_type(types[i], type(static_cast<size_t>(id)))) note(id, {types[i], {}});
+      }
+      return true;
+    }
+    Step& step = *found;
+    if (!is_static(node, types_of_values(), types)) return false;
     if (step.joined >= 0 || step.part_of || step.in.data() != node.inputs.data() ||
         step.out.data() != node.outputs.data())
       return false;
@@ -255,8 +265,8 @@ size_t bytes_to_grow(const Plan* before, ValueId id, const ValueType& now) {
   const ValueType& was = before->findings().types[static_cast<size_t>(id)];
   if (was.dtype != now.dtype || !was.is_static()) return 0;
   const int64_t had = was.shape.elements(), has = now.shape.elements();
-  constexpr size_t kSome = 8192;
-  return had < has && has - had <= has / 8 ? Tensor::byte_size(now.dtype, has) / 8 + kSome : 0;
+  constexpr size_t kSome = 16384;
+  return had < has && has - had <= has / 8 ? Tensor::byte_size(now.dtype, has) / 4 + kSome : 0;
 }
 
 const SegmentStep* own_segment(const Plan& plan, const Node& node, size_t index) {

@@ -89,13 +89,15 @@ const Plan* PlannedEnvironment::latest(int graph) const {
 }
 
 Status PlannedEnvironment::fold_node(const Graph& graph, const Node& node, std::vector<Datum> in,
-                                     std::vector<Datum>& out) {
+                                     std::vector<ValueType> types, std::vector<Datum>& out) {
   struct Folding {
     bool& flag;
     explicit Folding(bool& f) : flag(f) { flag = true; }
     ~Folding() { flag = false; }
   } const folding(folding_);
-  SMELT_TRY(execute_node(*this, graph, node, std::move(in), out, 0));
+  InferredTypes inferred{.outputs = std::move(types)};
+  inferred.given = std::ranges::all_of(inferred.outputs, [](const ValueType& t) { return t.is_static(); });
+  SMELT_TRY(execute_node(*this, graph, node, std::move(in), out, 0, inferred));
   for (const Datum& d : out)
     if (d.is_tensor()) control.release(d.tensor.bytes());
   return Ok();

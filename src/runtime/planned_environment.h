@@ -41,7 +41,9 @@ class PlannedEnvironment final : public Environment {
   bool lends_results(int graph) const { return lends_results_[static_cast<size_t>(graph)]; }
 
   /// Computes a node while planning, with the reference kernel: what runs once is not worth choosing a kernel for.
-  Status fold_node(const Graph& graph, const Node& node, std::vector<Datum> in, std::vector<Datum>& out);
+  /// `types`: of its outputs, as far as they are known.
+  Status fold_node(const Graph& graph, const Node& node, std::vector<Datum> in, std::vector<ValueType> types,
+                   std::vector<Datum>& out);
   /// Memory for a plan of GraphRole::kEntry, which all of them use in turn: of what was made last if that suits.
   /// Null: there is none. fills: one run writes all of it.
   std::shared_ptr<ArenaMemory> entry_arena(size_t bytes, bool fills);
