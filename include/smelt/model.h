@@ -112,9 +112,10 @@ class SMELT_API Session {
   /// is "input_N" or "output_N", N its index; a second port of one name is "NAME:N". kInvalidInput for another name.
   Result<NamedData> run_named(const NamedData& inputs);
   Result<NamedData> run_named(const std::string& method, const NamedData& inputs);
-  /// Runs and copies each output into the caller's tensor of that index, which must have its element type and shape; an
-  /// undefined tensor becomes one that owns its storage. kInvalidInput, with `outputs` as far as they were written, if
-  /// their number, an element type or a shape is another, or an output is no tensor.
+  /// Runs and writes each output into the caller's tensor of that index, which must have its element type and shape; an
+  /// undefined tensor becomes one that owns its storage. An output may have the memory of an input: of a cache that the
+  /// model updates in some rows, these alone are written then. kInvalidInput if their number, an element type or a
+  /// shape is another, or an output is no tensor; after an error, `outputs` may be written in part.
   Status run_into(std::span<const Datum> inputs, std::span<Tensor> outputs);
   /// Runs without copying the outputs: they stay valid until the next run of this session, which may take them as
   /// inputs.

@@ -204,7 +204,11 @@ SMELT_API void smelt_session_free(smelt_session* session);
  */
 SMELT_API smelt_status smelt_session_run(smelt_session* session, const smelt_value* const* inputs, size_t input_count,
                                          smelt_value** outputs, size_t output_count);
-/** Runs and copies the outputs into tensors of the caller, which must have their types and shapes. */
+/**
+ * Runs and writes the outputs into tensors of the caller, which must have their types and shapes. An output may have the
+ * memory of an input: of a cache that the model updates in some rows, these alone are written then. After an error,
+ * outputs may be written in part.
+ */
 SMELT_API smelt_status smelt_session_run_into(smelt_session* session, const smelt_value* const* inputs,
                                               size_t input_count, smelt_value* const* outputs, size_t output_count);
 /** Called with the outcome of smelt_session_run_async(). The outputs belong to the callee; NULL unless SMELT_OK. */

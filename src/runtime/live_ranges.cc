@@ -43,4 +43,13 @@ std::vector<int> needed_steps(const Graph& graph, std::span<const Step> steps) {
   return needed;
 }
 
+ValueId input_used_up(const Graph& graph, std::span<const Step> steps, std::span<const int> last_use, int k) {
+  const Node& node = *steps[static_cast<size_t>(k)].node;
+  if ((op_info(node.op).flags & kUpdate) == 0) return kNoValue;
+  ValueId x = node.inputs[0];
+  for (size_t before = static_cast<size_t>(k); before-- > 0;)
+    if (steps[before].is<AliasStep>() && steps[before].out[0] == x) x = steps[before].in[0];
+  return last_use[static_cast<size_t>(x)] == k && std::ranges::count(graph.inputs, x) > 0 ? x : kNoValue;
+}
+
 }  // namespace smelt

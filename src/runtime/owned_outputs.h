@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <functional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -10,6 +13,12 @@ namespace smelt {
 
 /// Outputs of fewer bytes are copied from the arena: storage that steps write to in its place would cost more.
 constexpr size_t kCopiedBytes = size_t{8} << 10;
+
+/// True if two tensors share bytes.
+inline bool overlap(const Tensor& a, const Tensor& b) {
+  const auto *x = a.data<std::byte>(), *y = b.data<std::byte>();
+  return std::less<>()(x, y + b.bytes()) && std::less<>()(y, x + a.bytes());
+}
 
 /// Outputs of a run in storage of their own, which steps write to in place of the arena, for as long as this lives.
 class OwnedOutputs {
@@ -23,17 +32,41 @@ class OwnedOutputs {
   /// Gives storage to those outputs that have memory in the arena, but for small ones.
   Status allocate() {
     for (const ValueId id : parts_.graph->outputs) {
-      if (id == kNoValue || tensor(id).bytes() < kCopiedBytes || !parts_.slot_of(id) || tensor(id).owner()) continue;
-      if (!parts_.findings.types[static_cast<size_t>(id)].is_static()) continue;  // it gets its shape later
-      void* const in_arena = tensor(id).raw();
+      if (!may_move(id)) continue;
       SMELT_ASSIGN(const Tensor own, Tensor::allocate(tensor(id).dtype(), tensor(id).shape(), false));
-      moved_.emplace_back(id, in_arena);
-      move(id, own);
+      move_out(id, own);
     }
     return Ok();
   }
+  /// Makes outputs lie in those of `targets`, by output, that have their type and shape and no byte in common with
+  /// others or with inputs; but a target may be the memory of an input that the output is an update of.
+  [[gnu::cold]] void place(std::span<const Tensor> targets, std::span<const Datum> inputs) {
+    const Graph& graph = *parts_.graph;
+    for (size_t i = 0; i < std::min(targets.size(), graph.outputs.size()); ++i) {
+      const ValueId id = graph.outputs[i];
+      const Tensor& to = targets[i];
+      if (!to.raw() || !may_move(id) || to.dtype() != tensor(id).dtype() || to.shape() != tensor(id).shape()) continue;
+      bool apart = true;
+      for (size_t k = 0; k < targets.size(); ++k) apart = apart && (k == i || !overlap(to, targets[k]));
+      for (size_t k = 0; k < inputs.size(); ++k)
+        apart = apart && !inputs[k].items &&
+                (!inputs[k].is_tensor() || !overlap(to, inputs[k].tensor) ||
+                 (inputs[k].tensor.raw() == to.raw() && parts_.may_update(graph.inputs[k], id)));
+      if (apart) move_out(id, to);
+    }
+  }
 
  private:
+  /// True of an output with a type of its own in the arena that is not small.
+  [[gnu::cold]] bool may_move(ValueId id) const {
+    return id != kNoValue && tensor(id).bytes() >= kCopiedBytes && parts_.slot_of(id) && !tensor(id).owner() &&
+           parts_.findings.types[static_cast<size_t>(id)].is_static() &&  // else it gets its shape later
+           std::ranges::find(moved_, id, &std::pair<ValueId, void*>::first) == moved_.end();
+  }
+  [[gnu::cold]] void move_out(ValueId id, const Tensor& storage) {
+    moved_.emplace_back(id, tensor(id).raw());
+    move(id, storage);
+  }
   Tensor& tensor(ValueId id) const { return parts_.values[static_cast<size_t>(id)].tensor; }
   [[gnu::cold]] void move_back() const {
     for (const auto& [id, in_arena] : moved_) move(id, Tensor::view(DType::kU8, Shape{}, in_arena, nullptr));

@@ -202,7 +202,7 @@ Status Plan::run_segment(PlannedEnvironment& env, const Step& step, const Segmen
 Status Plan::run_reference(PlannedEnvironment& env, const Step& step, const ReferenceStep& work, int depth) {
   if (work.in_place)
     value(step.out[0]) = value(step.in[0]);
-  else
+  else if (!(op_info(step.node->op).flags & kUpdate))
     clear_outputs(step, parts_.values);
   SMELT_TRY(check_texts(env, step, parts_.values));
   SlotContext ctx(env, step, parts_, depth, env.threads);
@@ -395,6 +395,13 @@ bool Plan::passed_on(ValueId id) const {
          std::ranges::find(graph().inputs, id) != graph().inputs.end();
 }
 
+bool PlanParts::may_update(ValueId input, ValueId output) const {
+  return std::ranges::any_of(steps, [&](const Step& step) {
+    const auto* work = std::get_if<ReferenceStep>(&step.work);
+    return work && work->updates == input && step.out[0] == output;
+  });
+}
+
 const ArenaSlot* PlanParts::slot_of(ValueId id) const {
   const auto slot = std::ranges::lower_bound(slots, id, {}, &ArenaSlot::value);
   return slot != slots.end() && slot->value == id ? &*slot : nullptr;
@@ -429,6 +436,7 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, const G
   const LentMemory lent(std::exchange(parts_.lent, {}));
   OwnedOutputs own(parts_);
   if (call.outputs == OutputLifetime::kOwned && !env.device()) SMELT_TRY(own.allocate());
+  if (!env.device()) own.place(call.targets, inputs);
   const size_t held = parts_.arena_bytes + parts_.device.arena_bytes;
   SMELT_TRY(env.control.charge_plan(held, call.role()));
   const Charged charged{env.control, held};

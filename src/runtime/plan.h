@@ -29,6 +29,7 @@ enum class OutputLifetime : uint8_t {
 struct GraphCall {
   int depth = 0;  ///< graphs that run around this one
   OutputLifetime outputs = OutputLifetime::kNextRun;
+  std::span<const Tensor> targets = {};  ///< memory of the caller that outputs may be made in; undefined ones: not
   GraphRole role() const { return depth == 0 ? GraphRole::kEntry : GraphRole::kBody; }
 };
 
@@ -69,6 +70,8 @@ struct PlanParts {
   std::vector<std::pair<Segment*, std::span<std::byte>>> lent;
   DeviceUse device;
 
+  /// True if `output` may be made in the memory of an input of the graph.
+  bool may_update(ValueId input, ValueId output) const;
   /// The memory of a value in the arena; nullptr: it has none there. Precondition: slots are by ValueId.
   const ArenaSlot* slot_of(ValueId id) const;
   /// True if that memory is large enough for a value of this type.

@@ -301,7 +301,7 @@ class PlanBuilder {
     for (size_t i = 0; i < types.size(); ++i)
       if (node.outputs[i] != kNoValue) SMELT_TRY(in_arena(node.outputs[i], types[i], k));
     const bool empty = nothing_to_compute(node, [&](size_t i) { return types[i].shape.elements() == 0; });
-    step.work = ReferenceStep{empty};
+    step.work = ReferenceStep{.empty = empty, .updates = input_used_up(graph(), plan_.steps, last_use_, k)};
     if (empty) return Ok();
     if (find_kernel(node, draft, step)) {
       if (draft.prepared && !env_.tap && device_ == kNoBackend)

@@ -12,6 +12,7 @@
 #include "runtime/compiled.h"
 #include "runtime/executor.h"
 #include "runtime/model_access.h"
+#include "runtime/owned_outputs.h"
 #include "runtime/planned_environment.h"
 #include "runtime/run_queue.h"
 #include "smelt/model.h"
@@ -51,16 +52,16 @@ struct Session::Impl {
         for (const auto& plan : env->plans(static_cast<int>(g))) f(*env, g, *plan);
   }
   Environment& environment() { return planned ? static_cast<Environment&>(*planned) : *reference; }
-  Result<std::span<const Datum>> run(int graph, std::span<const Datum> given, OutputLifetime lifetime);
+  Result<std::span<const Datum>> run(int graph, std::span<const Datum> given, const GraphCall& call);
   Result<std::vector<Datum>> run_owned(int graph, std::span<const Datum> given);  ///< gives the outputs away
   Result<std::vector<Port>> prepare(std::span<const Datum> given);
   /// Begins a run: checks what was given and keeps it, with defaults for what was left out, and chooses where it runs.
   Status take(int graph, std::span<const Datum> given, ContentUse contents);
   Environment& running() { return chosen ? static_cast<Environment&>(*chosen) : environment(); }
+  bool lent(const Datum& d) const;
 
  private:
   Status choose(const Graph& graph, std::span<const Datum> given);
-  bool lent(const Datum& d) const;
 };
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -198,7 +199,7 @@ Status copy_into(const Datum& from, Tensor& to) {
                         to.shape().str());
   if (t.dtype() == DType::kString)
     std::copy_n(t.data<std::string>(), t.elements(), to.data<std::string>());
-  else if (t.bytes() > 0)
+  else if (t.bytes() > 0 && t.raw() != to.raw())
     std::memcpy(to.raw(), t.raw(), t.bytes());
   return Ok();
 }
@@ -257,13 +258,7 @@ Status Session::Impl::choose(const Graph& g, std::span<const Datum> given) {
 
 /// True if `d` lies in what the last run lent its caller, which the next one writes over.
 bool Session::Impl::lent(const Datum& d) const {
-  if (!d.is_tensor()) return false;
-  const auto meets = [&](const Datum& other) {
-    if (!other.is_tensor()) return false;
-    const auto* a = d.tensor.data<std::byte>();
-    const auto* b = other.tensor.data<std::byte>();
-    return std::less<>()(a, b + other.tensor.bytes()) && std::less<>()(b, a + d.tensor.bytes());
-  };
+  const auto meets = [&](const Datum& other) { return overlap(d.tensor, other.tensor); };
   return std::ranges::any_of(outputs, meets) && std::ranges::none_of(inputs, meets);
 }
 
@@ -314,24 +309,24 @@ Result<std::vector<Port>> Session::Impl::prepare(std::span<const Datum> given) {
   return out;
 }
 
-Result<std::span<const Datum>> Session::Impl::run(int index, std::span<const Datum> given, OutputLifetime lifetime) {
+Result<std::span<const Datum>> Session::Impl::run(int index, std::span<const Datum> given, const GraphCall& call) {
   const auto locate = [&](const Error& e) { return e.within(model->name); };
   if (auto s = take(index, given, ContentUse::kRead); !s.ok()) return locate(s.error());
   latest = index;
   if (chosen) {
-    if (auto s = chosen->run(index, inputs, {0, lifetime}, outputs); !s.ok()) return locate(s.error());
+    if (auto s = chosen->run(index, inputs, call, outputs); !s.ok()) return locate(s.error());
   } else {
     auto out = reference->call(index, inputs, 0);
     if (!out.ok()) return locate(out.error());
     outputs = std::move(out).value();
     for (Datum& d : outputs)
-      if (lifetime == OutputLifetime::kOwned && d.is_tensor()) d.tensor = d.tensor.clone();
+      if (call.outputs == OutputLifetime::kOwned && d.is_tensor()) d.tensor = d.tensor.clone();
   }
   return std::span<const Datum>(outputs);
 }
 
 Result<std::vector<Datum>> Session::Impl::run_owned(int index, std::span<const Datum> given) {
-  SMELT_TRY(run(index, given, OutputLifetime::kOwned));
+  SMELT_TRY(run(index, given, {.outputs = OutputLifetime::kOwned}));
   return std::exchange(outputs, {});
 }
 
@@ -345,14 +340,14 @@ Result<std::vector<Port>> Session::prepare(std::span<const Datum> inputs) {
 }
 
 Result<std::span<const Datum>> Session::run_in_place(std::span<const Datum> inputs) {
-  return impl_ ? guarded([&] { return impl_->run(impl_->graph, inputs, OutputLifetime::kNextRun); }) : moved_from();
+  return impl_ ? guarded([&] { return impl_->run(impl_->graph, inputs, {}); }) : moved_from();
 }
 
 Result<std::span<const Datum>> Session::run_in_place(const std::string& method, std::span<const Datum> inputs) {
   if (!impl_) return moved_from();
   return guarded([&]() -> Result<std::span<const Datum>> {
     SMELT_ASSIGN(const int graph, graph_of(*impl_->model, method));
-    return impl_->run(graph, inputs, OutputLifetime::kNextRun);
+    return impl_->run(graph, inputs, {});
   });
 }
 
@@ -414,8 +409,12 @@ Result<NamedData> Session::run_named(const std::string& method, const NamedData&
 }
 
 Status Session::run_into(std::span<const Datum> inputs, std::span<Tensor> outputs) {
-  SMELT_ASSIGN(const auto results, run_in_place(inputs));
+  if (!impl_) return moved_from();
   return guarded([&]() -> Status {
+    std::vector<Tensor> targets;
+    for (const Tensor& t : outputs) targets.push_back(impl_->lent(t) ? Tensor() : t);
+    SMELT_TRY(impl_->run(impl_->graph, inputs, {.targets = targets}));
+    const std::vector<Datum> results = std::exchange(impl_->outputs, {});
     if (outputs.size() != results.size())
       return InvalidInput("buffers for ", outputs.size(), " outputs given, the method has ", results.size());
     for (size_t i = 0; i < results.size(); ++i)

@@ -26,6 +26,8 @@ struct SegmentStep {
 struct ReferenceStep {
   bool empty = false;     ///< no output has elements, so the kernel does not run
   bool in_place = false;  ///< the output is the first input's storage, of which the kernel changes what differs
+  /// An input of the graph that nothing reads behind the step, whose memory may be the output's; or kNoValue.
+  ValueId updates = kNoValue;
 };
 /// Shapes depend on data, or values are containers: the node allocates as it runs.
 struct DynamicStep {

@@ -16,7 +16,7 @@ VariableSteps::VariableSteps(std::span<const Step> steps) : steps_(static_cast<i
 }
 
 bool VariableSteps::may_append(const Node& node, int k, std::span<const int> last_use) const {
-  if (node.op != Op::kKvAppend || !bodies_.empty()) return false;
+  if (!(op_info(node.op).flags & kUpdate) || !bodies_.empty()) return false;
   const auto last = [&](ValueId id) { return last_use[static_cast<size_t>(id)]; };
   if (node.outputs[0] == kNoValue || last(node.inputs[0]) != k || last(node.outputs[0]) >= steps_) return false;
   const auto read = std::ranges::find_if(

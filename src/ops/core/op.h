@@ -43,6 +43,9 @@ enum OpFlags : uint32_t {
   // What passes and back-ends may do with it.
   /// Output 0 holds the elements of input 0 in the same order: it can share the input's memory under another shape.
   kView = 1 << 6,
+  /// Output 0 is input 0 but for what the kernel writes over it, in any order: the reference kernel also takes one
+  /// storage for both.
+  kUpdate = 1 << 13,
   /// Computes the same on permuted dimensions of input 0 once its `layout` or `axis` attribute, if it has one, is
   /// adapted (OpInfo::channels_last). Further inputs don't follow the layout.
   kAnyLayout = 1 << 7,

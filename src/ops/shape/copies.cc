@@ -177,7 +177,9 @@ Status run_copies(KernelContext& ctx) {
           sources[c.input].emplace(x);
         }
       }
-      copy(*sources[c.input], target, c);
+      const bool in_place = sources[c.input]->data() == target.data() && c.in_offset == c.out_offset &&
+                            std::ranges::equal(c.in_strides, c.out_strides);
+      if (!in_place) copy(*sources[c.input], target, c);
     }
   }
   return Ok();
