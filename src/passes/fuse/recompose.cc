@@ -60,7 +60,8 @@ std::optional<Node> gated_unit(const Pattern& in, const Node& n) {
     const ValueId x = p.factors[i], gate = p.factors[1 - i];
     if (in.type(x).shape.rank() != in.type(n.outputs[0]).shape.rank()) continue;
     if (const Node* sigmoid = in.unary(gate, Unary::kSigmoid); sigmoid && p.coefficient == 1 && in.has_one_use(gate)) {
-      const Product u = in.product(sigmoid->inputs[0]);
+      // An x that is a product itself stays one factor.
+      const Product u = sigmoid->inputs[0] == x ? Product{.factors = {x}} : in.product(sigmoid->inputs[0]);
       if (!is_scaled(u, x, u.coefficient) || u.coefficient == 0) continue;
       const Unary fn = u.coefficient == 1 ? Unary::kSilu : Unary::kQuickGelu;
       return remade(n, Op::kUnary, make_attrs<UnaryAttrs>(fn, u.coefficient), {x}, "Sigmoid+Mul");

@@ -60,6 +60,12 @@ TEST(Recompose, GeluOfTanh) {
 
 TEST(Recompose, SigmoidGates) {
   check_fused(kRowsOf24, [](Forms& f, ValueId x) { return f.mul(x, f.unary(Unary::kSigmoid, x)); }, {"Unary"});
+  check_fused(kRowsOf24,
+              [](Forms& f, ValueId x) {
+                const ValueId y = f.mul(f.unary(Unary::kTanh, x), f.weights({24}));
+                return f.mul(y, f.unary(Unary::kSigmoid, y));
+              },
+              {"Unary", "Binary", "Unary"});
   check_fused(kRowsOf24, [](Forms& f, ValueId x) { return f.mul(f.unary(Unary::kSigmoid, f.mul(x, 1.702)), x); },
               {"Unary"});
   check_fused(kRowsOf24, [](Forms& f, ValueId x) { return f.mul(f.weights({24}), f.unary(Unary::kSigmoid, x)); },
