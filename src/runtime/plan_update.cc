@@ -264,9 +264,10 @@ size_t bytes_to_grow(const Plan* before, ValueId id, const ValueType& now) {
   if (!before) return 0;
   const ValueType& was = before->findings().types[static_cast<size_t>(id)];
   if (was.dtype != now.dtype || !was.is_static()) return 0;
-  const int64_t had = was.shape.elements(), has = now.shape.elements();
+  const int64_t has = now.shape.elements(), more = has - was.shape.elements();
   constexpr size_t kSome = 16384;
-  return had < has && has - had <= has / 8 ? Tensor::byte_size(now.dtype, has) / 4 + kSome : 0;
+  if (more <= 0 || more > has / 2) return 0;
+  return kSome + (more <= has / 8 ? Tensor::byte_size(now.dtype, has) / 4 : 0);
 }
 
 const SegmentStep* own_segment(const Plan& plan, const Node& node, size_t index) {
