@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <utility>
@@ -38,14 +39,15 @@ class OwnedOutputs {
     }
     return Ok();
   }
-  /// Makes outputs lie in those of `targets`, by output, that have their type and shape and no byte in common with
-  /// others or with inputs; but a target may be the memory of an input that the output is an update of.
+  /// Makes outputs lie in those of `targets`, by output, that are aligned, have their type and shape and no byte in
+  /// common with others or with inputs; but a target may be the memory of an input that the output is an update of.
   [[gnu::cold]] void place(std::span<const Tensor> targets, std::span<const Datum> inputs) {
     const Graph& graph = *parts_.graph;
     for (size_t i = 0; i < std::min(targets.size(), graph.outputs.size()); ++i) {
       const ValueId id = graph.outputs[i];
       const Tensor& to = targets[i];
-      if (!to.raw() || !may_move(id) || to.dtype() != tensor(id).dtype() || to.shape() != tensor(id).shape()) continue;
+      if (!to.raw() || reinterpret_cast<uintptr_t>(to.raw()) % alignof(std::max_align_t) != 0) continue;
+      if (!may_move(id) || to.dtype() != tensor(id).dtype() || to.shape() != tensor(id).shape()) continue;
       bool apart = true;
       for (size_t k = 0; k < targets.size(); ++k) apart = apart && (k == i || !overlap(to, targets[k]));
       for (size_t k = 0; k < inputs.size(); ++k)
