@@ -25,7 +25,7 @@ std::vector<int> last_uses(const Graph& graph, std::span<const Step> steps,
   return last;
 }
 
-std::vector<int> needed_steps(const Graph& graph, std::span<const Step> steps) {
+[[gnu::cold]] std::vector<int> needed_steps(const Graph& graph, std::span<const Step> steps) {
   std::vector<bool> read(graph.values.size());
   const auto is_read = [&](ValueId id) { return id != kNoValue && read[static_cast<size_t>(id)]; };
   const auto note = [&](ValueId id) {
@@ -43,13 +43,25 @@ std::vector<int> needed_steps(const Graph& graph, std::span<const Step> steps) {
   return needed;
 }
 
-ValueId input_used_up(const Graph& graph, std::span<const Step> steps, std::span<const int> last_use, int k) {
+[[gnu::cold]] bool is_read_once(std::span<const Step> steps, ValueId id) {
+  ptrdiff_t reads = 0;
+  for (const Step& step : steps) reads += std::ranges::count(step.node->inputs, id);
+  return reads == 1;
+}
+
+[[gnu::cold]] ValueId input_used_up(const Graph& graph, std::span<const Step> steps, std::span<const int> last_use,
+                                    int k) {
   const Node& node = *steps[static_cast<size_t>(k)].node;
   if ((op_info(node.op).flags & kUpdate) == 0) return kNoValue;
   ValueId x = node.inputs[0];
-  for (size_t before = static_cast<size_t>(k); before-- > 0;)
-    if (steps[before].is<AliasStep>() && steps[before].out[0] == x) x = steps[before].in[0];
-  return last_use[static_cast<size_t>(x)] == k && std::ranges::count(graph.inputs, x) > 0 ? x : kNoValue;
+  bool used_up = is_read_once(steps, x);
+  for (auto before = static_cast<size_t>(k); before-- > 0;) {
+    if (!steps[before].is<AliasStep>() || steps[before].out[0] != x) continue;
+    x = steps[before].in[0];
+    used_up = used_up && is_read_once(steps, x);
+  }
+  used_up = used_up && last_use[static_cast<size_t>(x)] == k;
+  return used_up && std::ranges::count(graph.inputs, x) > 0 ? x : kNoValue;
 }
 
 }  // namespace smelt

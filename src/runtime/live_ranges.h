@@ -15,8 +15,10 @@ std::vector<int> last_uses(const Graph& graph, std::span<const Step> steps,
 /// Indices of the steps that have effects, make outputs of the graph, or make what such steps read; of other values
 /// only the types were asked for.
 std::vector<int> needed_steps(const Graph& graph, std::span<const Step> steps);
-/// The input of the graph, maybe under another shape, that step k writes over and nothing reads behind it; kNoValue: it
-/// is no kUpdate, or there is none. `last_use`: of last_uses().
+/// True if one operand of one step alone is the value.
+bool is_read_once(std::span<const Step> steps, ValueId id);
+/// The input of the graph, maybe under another shape, that step k writes over and nothing else reads; kNoValue: it is
+/// no kUpdate, or there is none. `last_use`: of last_uses().
 ValueId input_used_up(const Graph& graph, std::span<const Step> steps, std::span<const int> last_use, int k);
 
 }  // namespace smelt

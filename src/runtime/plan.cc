@@ -395,7 +395,7 @@ bool Plan::passed_on(ValueId id) const {
          std::ranges::find(graph().inputs, id) != graph().inputs.end();
 }
 
-bool PlanParts::may_update(ValueId input, ValueId output) const {
+[[gnu::cold]] bool PlanParts::may_update(ValueId input, ValueId output) const {
   return std::ranges::any_of(steps, [&](const Step& step) {
     const auto* work = std::get_if<ReferenceStep>(&step.work);
     return work && work->updates == input && step.out[0] == output;

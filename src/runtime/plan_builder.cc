@@ -242,7 +242,7 @@ class PlanBuilder {
     if (!fixed) return Ok();
     if (is_view(node)) return choose_view(node, step);
     if (choose_parts(node, drafts_[at], step)) return Ok();
-    if (device_ == kNoBackend && variables_.may_append(node, k, last_use_)) {
+    if (device_ == kNoBackend && variables_.may_append(plan_.steps, k, last_use_)) {
       step.work = ReferenceStep{.in_place = true};
       home_[static_cast<size_t>(node.outputs[0])] = Home::kOutside;
       return Ok();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/core/op.h"
+#include "runtime/live_ranges.h"
 #include "runtime/partition.h"
 
 namespace smelt {
@@ -15,13 +16,14 @@ VariableSteps::VariableSteps(std::span<const Step> steps) : steps_(static_cast<i
   }
 }
 
-bool VariableSteps::may_append(const Node& node, int k, std::span<const int> last_use) const {
+bool VariableSteps::may_append(std::span<const Step> steps, int k, std::span<const int> last_use) const {
+  const Node& node = *steps[static_cast<size_t>(k)].node;
   if (!(op_info(node.op).flags & kUpdate) || !bodies_.empty()) return false;
   const auto last = [&](ValueId id) { return last_use[static_cast<size_t>(id)]; };
   if (node.outputs[0] == kNoValue || last(node.inputs[0]) != k || last(node.outputs[0]) >= steps_) return false;
   const auto read = std::ranges::find_if(
       uses_, [&](const Use& u) { return u.node->op == Op::kStateRead && u.node->outputs[0] == node.inputs[0]; });
-  if (read == uses_.end()) return false;
+  if (read == uses_.end() || !is_read_once(steps, node.inputs[0])) return false;
   const int state = state_of(*read->node);
   const auto is_write = [&](const Use& u) {
     return u.node->op == Op::kStateWrite && u.node->inputs[0] == node.outputs[0] && u.step > k;

@@ -13,10 +13,10 @@ class VariableSteps {
   VariableSteps() = default;
   explicit VariableSteps(std::span<const Step> steps);
 
-  /// True if the node, step k, may write rows into a variable where it lies: the variable's content is used up by the
-  /// node, the result is what the variable becomes, and nothing else of the plan reads or writes the variable.
+  /// True if step k may write rows into a variable where it lies: nothing but its node reads the variable's content,
+  /// the result is what the variable becomes, and nothing else of the plan reads or writes the variable.
   /// `last_use`: by value, the last step that uses it; a graph's output is used after the last step.
-  bool may_append(const Node& node, int k, std::span<const int> last_use) const;
+  bool may_append(std::span<const Step> steps, int k, std::span<const int> last_use) const;
   /// True if a step between `first` and `last` may write variable `state`; last: at least the number of steps for what
   /// is used after them.
   bool may_write(int state, int first, int last) const;

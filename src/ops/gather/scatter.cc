@@ -189,20 +189,25 @@ Status infer_IndexSelectPut(InferContext& ctx) {
 Status reference_IndexSelectPut(KernelContext& ctx) {
   const auto& a = ctx.attrs<ScatterAttrs>();
   const Tensor &x = ctx.input(0), &source = ctx.input(2);
-  const auto indices = ints_of(ctx.input(1));
+  auto indices = ints_of(ctx.input(1));
   Tensor& y = ctx.output(0);
-  copy_all(x, y);
-  if (source.elements() == 0 || y.elements() == 0) return Ok();
-  Combiner combiner(y, source, a.reduction, a.include_self);
+  if (source.elements() == 0 || y.elements() == 0) {
+    copy_all(x, y);
+    return Ok();
+  }
   SMELT_ASSIGN(const int axis, axis_of(a.axis, std::max(x.rank(), 1)));
   const int64_t extent = x.rank() == 0 ? 1 : x.dim(axis);
+  for (int64_t& index : indices) {
+    SMELT_ASSIGN(index, index_of(index, extent));
+  }
+  copy_all(x, y);
+  Combiner combiner(y, source, a.reduction, a.include_self);
   const Around around(x.shape(), axis);
   const auto n = static_cast<int64_t>(indices.size());
   const bool one = source.elements() == 1 && around.outer * n * around.inner != 1;
   for (int64_t o = 0; o < around.outer; ++o)
     for (int64_t i = 0; i < n; ++i) {
-      SMELT_ASSIGN(const int64_t index, index_of(indices[static_cast<size_t>(i)], extent));
-      const int64_t to = (o * extent + index) * around.inner;
+      const int64_t to = (o * extent + indices[static_cast<size_t>(i)]) * around.inner;
       if (one) {
         for (int64_t k = 0; k < around.inner; ++k) combiner.apply(to + k, 0, 1);
       } else {

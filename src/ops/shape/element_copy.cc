@@ -136,6 +136,7 @@ Tensor zero_like(const Tensor& x) {
 }
 
 void copy_all(const Tensor& x, Tensor& y) {
+  if (x.raw() == y.raw()) return;
   if (x.dtype() == DType::kString) {
     std::copy_n(x.data<std::string>(), x.elements(), y.data<std::string>());
   } else if (x.bytes() > 0) {
