@@ -205,8 +205,8 @@ SMELT_API void smelt_session_free(smelt_session* session);
 SMELT_API smelt_status smelt_session_run(smelt_session* session, const smelt_value* const* inputs, size_t input_count,
                                          smelt_value** outputs, size_t output_count);
 /**
- * Runs and writes the outputs into tensors of the caller, which must have their types and shapes. An output may have the
- * memory of an input: of a cache that the model updates in some rows, these alone are written then. After an error,
+ * Runs and writes the outputs into tensors of the caller, which must have their types and shapes. An output may have
+ * the memory of an input: of a cache that the model updates in some rows, these alone are written then. After an error,
  * outputs may be written in part.
  */
 SMELT_API smelt_status smelt_session_run_into(smelt_session* session, const smelt_value* const* inputs,

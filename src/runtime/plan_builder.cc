@@ -297,7 +297,6 @@ class PlanBuilder {
   Status choose_kernel(const Node& node, int k, Step& step) {
     Draft& draft = drafts_[static_cast<size_t>(k)];
     const std::span<const ValueType> types = outputs(node, draft);
-    const OpInfo& info = op_info(node.op);
     for (size_t i = 0; i < types.size(); ++i)
       if (node.outputs[i] != kNoValue) SMELT_TRY(in_arena(node.outputs[i], types[i], k));
     const bool empty = nothing_to_compute(node, [&](size_t i) { return types[i].shape.elements() == 0; });
@@ -316,7 +315,7 @@ class PlanBuilder {
         if (id != kNoValue) leave_arena(id);
       return Ok();
     }
-    if (!info.reference) return Unsupported("operator ", info.name, " has no kernel");
+    if (!op_info(node.op).reference) return Unsupported("operator ", to_string(node.op), " has no kernel");
     return Ok();
   }
 
@@ -355,8 +354,7 @@ class PlanBuilder {
     if (n > (int64_t{1} << 40)) return LimitReached("a tensor of shape ", type.shape.str(), " is too large");
     if (type.dtype == DType::kString) {
       SMELT_TRY(env_.control.check(Tensor::byte_size(type.dtype, n)));
-      SMELT_ASSIGN(Tensor t, Tensor::allocate(type.dtype, type.shape));
-      plan_.values[i] = Datum(std::move(t));
+      SMELT_ASSIGN(plan_.values[i], Tensor::allocate(type.dtype, type.shape));
       home_[i] = Home::kOutside;
       return Ok();
     }
