@@ -109,6 +109,24 @@ inline void check_fails(const OpCase& c) {
   EXPECT_GT(applied, 0) << "no kernel applies";
 }
 
+/// Runs the kernels of the case's operator on the lowest level: each applies, and fails with the reference kernel's
+/// message.
+inline void check_fails_alike(const OpCase& c) {
+  SCOPED_TRACE(c.label);
+  KernelRunner runner(c);
+  ASSERT_TRUE(runner.shape_error().ok());
+  const auto want = runner.reference();
+  ASSERT_FALSE(want.ok());
+  for (const KernelInfo& info : all_kernels()) {
+    if (info.op != c.op) continue;
+    const auto kernel = runner.make(info, Isa::kBaseline);
+    ASSERT_TRUE(kernel);
+    const auto got = runner.run(*kernel);
+    ASSERT_FALSE(got.ok());
+    EXPECT_EQ(got.error().message(), want.error().message());
+  }
+}
+
 /// Compares the kernel of that name, which needs a level that is used where it is named only, with the reference
 /// kernel, with one and three threads. Precondition: the machine has the level.
 inline void check_named(const OpCase& c, const std::string& name, Isa isa, Tolerance tolerance) {
