@@ -6,6 +6,7 @@
 #include "formats/onnx/microsoft.h"
 #include "formats/onnx/ops.h"
 #include "ops/gather/gather.h"
+#include "ops/matmul/experts.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
@@ -28,13 +29,6 @@ ValueId of_experts(NodeContext& n, const Layer& layer, ValueId rows, ValueId ids
   const ValueId product = n.add(Op::kExpertMatMul, ExpertMatMulAttrs(), in);
   return layer.bias == kNoValue ? product
                                 : n.binary(Binary::kAdd, product, n.add(Op::kGather, GatherAttrs(), {layer.bias, ids}));
-}
-
-/// Matrix e of a constant of matrices [E, rows, columns], whose elements are whole bytes.
-Tensor matrix_of(const Tensor& t, int64_t e) {
-  const Shape shape{t.dim(1), t.dim(2)};
-  return Tensor::view(t.dtype(), shape, t.unaligned_bytes() + e * (static_cast<int64_t>(t.bytes()) / t.dim(0)),
-                      t.owner());
 }
 
 /// A matrix of each expert, of weights [E, out, in].

@@ -32,6 +32,12 @@ Result<int64_t> ExpertGeometry::expert_of(const Tensor& ids, int64_t row, int64_
   return id < 0 ? id + experts : id;
 }
 
+Tensor matrix_of(const Tensor& matrices, int64_t e) {
+  const auto bytes = static_cast<int64_t>(matrices.bytes()) / matrices.dim(0);
+  return Tensor::view(matrices.dtype(), Shape{matrices.dim(1), matrices.dim(2)}, matrices.unaligned_bytes() + e * bytes,
+                      matrices.owner());
+}
+
 Status infer_ExpertMatMul(InferContext& ctx) {
   const ValueType &x = ctx.input(0), &ids = ctx.input(1);
   if (is_float(ids.dtype)) return InvalidModel("experts are ", to_string(ids.dtype), ", integers expected");

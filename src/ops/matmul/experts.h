@@ -26,4 +26,7 @@ struct ExpertGeometry {
 Result<ExpertGeometry> expert_geometry(const ExpertMatMulAttrs& a, const Shape& x, const Shape& ids,
                                        const Shape& matrix);
 
+/// Matrix e of a constant of matrices [E, rows, columns], whose elements are whole bytes: a view of it.
+Tensor matrix_of(const Tensor& matrices, int64_t e);
+
 }  // namespace smelt

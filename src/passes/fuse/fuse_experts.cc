@@ -1,12 +1,12 @@
 // Mixtures of experts that exporters write as matrices gathered for each row, and products of one row with each.
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "ops/core/op.h"
 #include "ops/gather/gather.h"
+#include "ops/matmul/experts.h"
 #include "ops/matmul/matmul.h"
 #include "ops/shape/shape.h"
 #include "passes/fuse/pattern.h"
@@ -22,16 +22,7 @@ class Experts {
   void run() {
     for (size_t k = 0; k < graph_.nodes.size(); ++k)
       if (graph_.nodes[k].op == Op::kMatMul) replace(k);
-    if (made_.empty()) return;
-    std::vector<Node> nodes;
-    for (size_t k = 0; k < graph_.nodes.size(); ++k) {
-      if (const auto made = made_.find(k); made != made_.end())
-        std::move(made->second.begin(), made->second.end(), std::back_inserter(nodes));
-      else
-        nodes.push_back(std::move(graph_.nodes[k]));
-    }
-    graph_.nodes = std::move(nodes);
-    remove_dead_nodes(graph_);
+    put_in_places(graph_, std::move(made_));
   }
 
  private:
@@ -87,11 +78,7 @@ class Experts {
       std::vector<ValueId> inputs{reshaped(nodes, n, row, {0, in}, {x[0], in}), gather->inputs[1]};
       if (gather->op == Op::kGather)
         inputs[1] = reshaped(nodes, n, inputs[1], {-1, 1}, {in_.type(inputs[1]).shape[0], 1});
-      for (int64_t i = 0; i < all.dim(0); ++i) {
-        const auto* const from = all.unaligned_bytes() + i * in * out * static_cast<int64_t>(sizeof(float));
-        inputs.push_back(
-            add_constant(in_, Tensor::view(DType::kF32, Shape{all.dim(1), all.dim(2)}, from, all.owner())));
-      }
+      for (int64_t i = 0; i < all.dim(0); ++i) inputs.push_back(add_constant(in_, matrix_of(all, i)));
       Node product = remade(n, Op::kExpertMatMul, make_attrs<ExpertMatMulAttrs>(e), std::move(inputs), "Gather+MatMul");
       if (side == 0) product.outputs = {in_.add_value(ValueType::tensor(DType::kF32, Shape{rows, 1, out}))};
       const ValueId y = product.outputs[0];

@@ -29,17 +29,7 @@ class JointHeads {
   void run() {
     for (size_t k = 0; k < graph_.nodes.size(); ++k)
       if (graph_.nodes[k].op == Op::kTranspose) part_before(k);
-    if (made_.empty()) return;
-    std::vector<Node> nodes;
-    for (size_t k = 0; k < graph_.nodes.size(); ++k) {
-      const auto made = made_.find(k);
-      if (made == made_.end())
-        nodes.push_back(std::move(graph_.nodes[k]));
-      else
-        std::move(made->second.begin(), made->second.end(), std::back_inserter(nodes));
-    }
-    graph_.nodes = std::move(nodes);
-    remove_dead_nodes(graph_);
+    put_in_places(graph_, std::move(made_));
   }
 
  private:

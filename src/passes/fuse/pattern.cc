@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "ops/core/op.h"
 #include "ops/reduce/reduce.h"
@@ -189,6 +190,19 @@ ValueId Pattern::add_value(ValueType type) {
   producer_.push_back(-1);
   uses_.push_back(0);
   return graph_.add_value({.name = "", .type = std::move(type)});
+}
+
+void put_in_places(Graph& graph, std::map<size_t, std::vector<Node>> made) {
+  if (made.empty()) return;
+  std::vector<Node> nodes;
+  for (size_t k = 0; k < graph.nodes.size(); ++k) {
+    if (const auto in_place = made.find(k); in_place != made.end())
+      std::ranges::move(in_place->second, std::back_inserter(nodes));
+    else
+      nodes.push_back(std::move(graph.nodes[k]));
+  }
+  graph.nodes = std::move(nodes);
+  remove_dead_nodes(graph);
 }
 
 }  // namespace smelt

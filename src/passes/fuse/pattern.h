@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -70,6 +71,9 @@ class Pattern {
   Graph& graph_;
   std::vector<int> producer_, uses_;
 };
+
+/// Puts nodes in the places of those at these indices, and removes what nothing needs then.
+void put_in_places(Graph& graph, std::map<size_t, std::vector<Node>> made);
 
 /// The node `n` as another operator of the given inputs.
 Node remade(const Node& n, Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const char* origin);
