@@ -8,6 +8,16 @@
 
 namespace smelt {
 
+class KernelContext;
+
+/// Where the rows of a run lie in a cache of GroupQueryAttention.
+struct FreshRows {
+  int64_t length;    ///< positions, theirs included
+  int64_t position;  ///< of the first one
+  int64_t row;       ///< of the cache that it gets before the oldest rows leave
+  int64_t dropped;   ///< rows that leave then
+};
+
 /// Scaled dot-product attention. q [B, Hq, S, D], k [B, Hkv, T, D], v [B, Hkv, T, Dv] (heads_first), or [B, S, H*D]
 /// with num_heads / kv_heads given. Hq is a multiple of Hkv (grouped queries).
 struct AttentionAttrs : Attrs {
@@ -65,6 +75,9 @@ struct GroupQueryAttrs : Attrs {
   /// `capacity` the oldest leave it, capacity - window + 1 at a time. Source: ONNX Runtime's GroupQueryAttention,
   /// sliding_window_cache.
   int64_t rows_kept(int64_t capacity, int64_t positions) const;
+  /// Of batch entry b with `rows` rows, by the operator's inputs, whose values are not checked but bounded. A first
+  /// prompt may be padded behind its end: its rows begin at 0.
+  FreshRows fresh_rows(const KernelContext& ctx, int64_t b, int64_t rows, int64_t capacity) const;
 };
 
 /// ONNX LinearAttention: a recurrence over a state [B, Hkv, Dk, Dv].

@@ -21,12 +21,6 @@ struct Sizes {
   int64_t joined(const GroupQueryAttrs& a) const { return a.window_cache ? capacity + rows : capacity; }
 };
 
-/// Where the fresh rows of a batch entry begin.
-struct Begin {
-  int64_t position;  // among all rows
-  int64_t row;       // of the cache
-};
-
 Result<Sizes> sizes_of(const GroupQueryAttrs& a, const Shape& q, bool packed, const Shape* past, int64_t total) {
   if (q.rank() != 3) return InvalidModel("the query has shape ", q.str(), ", [batch, length, width] expected");
   if (a.num_heads < 1 || a.kv_heads < 1 || a.num_heads % a.kv_heads != 0)
@@ -105,7 +99,7 @@ void keep_scores(const GroupQueryAttrs& a, Work& w, int64_t b, int64_t h, int64_
   for (int64_t j = begin; j < std::min(end, w.total); ++j) to[j] = row[static_cast<size_t>(j)];
 }
 
-void attend(const GroupQueryAttrs& a, Work& w, int64_t b, const Begin& at, std::vector<float>& row) {
+void attend(const GroupQueryAttrs& a, Work& w, int64_t b, const FreshRows& at, std::vector<float>& row) {
   const Sizes& s = w.s;
   const float scale = a.scale != 0 ? static_cast<float>(a.scale) : 1.0f / std::sqrt(static_cast<float>(s.depth));
   for (int64_t h = 0; h < a.num_heads; ++h) {
@@ -151,13 +145,12 @@ void unpack(const GroupQueryAttrs& a, const std::vector<float>& all, Work& w) {
   }
 }
 
-/// Moves the last `kept` of the first `end` rows of the caches of batch entry b to where they go out.
-void drop_oldest(const GroupQueryAttrs& a, Work& w, int64_t b, int64_t end, int64_t kept) {
-  const int64_t depth = w.s.depth;
+/// Moves the first `end` rows of the caches of batch entry b, but for the first `dropped`, to where they go out.
+void drop_oldest(const GroupQueryAttrs& a, Work& w, int64_t b, int64_t end, int64_t dropped) {
+  const int64_t depth = w.s.depth, kept = end - dropped;
   for (int64_t head = b * a.kv_heads; head < (b + 1) * a.kv_heads; ++head)
     for (float* cache : {w.keys, w.values}) {
-      float *const from = cache + (head * w.joined + end - kept) * depth, *const to =
-                                                                              cache + head * w.s.capacity * depth;
+      float *const from = cache + (head * w.joined + dropped) * depth, *const to = cache + head * w.s.capacity * depth;
       std::copy_n(from, kept * depth, to);
       std::fill(to + kept * depth, to + w.s.capacity * depth, 0.0f);
     }
@@ -235,6 +228,16 @@ int64_t GroupQueryAttrs::rows_kept(int64_t capacity, int64_t positions) const {
   return positions - (positions - capacity + at_a_time - 1) / at_a_time * at_a_time;
 }
 
+FreshRows GroupQueryAttrs::fresh_rows(const KernelContext& ctx, int64_t b, int64_t rows, int64_t capacity) const {
+  const int64_t length = std::clamp<int64_t>(get_int(ctx.input(5), b), -1, INT32_MAX) + 1;
+  const bool one_total = ctx.has(6) && ctx.input(6).elements() == 1;
+  const bool prompt = !ctx.has(3) || (one_total && get_int(ctx.input(6), 0) == rows);
+  const int64_t position = prompt ? 0 : length - rows;
+  if (!window_cache) return {length, position, position, 0};
+  const int64_t row = rows_kept(capacity, position);
+  return {length, position, row, row + length - position - rows_kept(capacity, length)};
+}
+
 Status infer_GroupQueryAttention(InferContext& ctx) {
   const auto& a = ctx.attrs<GroupQueryAttrs>();
   const ValueType& q = ctx.input(0);
@@ -274,15 +277,12 @@ Status reference_GroupQueryAttention(KernelContext& ctx) {
   std::vector<float> row(static_cast<size_t>(w.joined));
   for (int64_t b = 0; b < s.batch; ++b) {
     SMELT_TRY(ctx.tick());
-    // A first prompt may be padded behind its end: its rows begin at 0.
-    const bool prompt = !ctx.has(3) || s.rows == total;
-    const int64_t length = std::clamp<int64_t>(get_int(lengths, b), -1, INT32_MAX) + 1;
-    const int64_t first = prompt ? 0 : length - s.rows;
-    const Begin at{first, a.window_cache ? a.rows_kept(s.capacity, first) : first};
-    const bool ends = !a.window_cache || (length > first && length - first <= s.rows);
-    if (first < 0 || !ends || at.row + s.rows > w.joined)
-      return InvalidInput("length ", length, " does not fit ", s.rows, " rows and a cache of ", s.capacity);
-    if (a.rotary) SMELT_TRY(rotate_rows(ctx, a, w, b, first));
+    const FreshRows at = a.fresh_rows(ctx, b, s.rows, s.capacity);
+    const int64_t valid = at.length - at.position;
+    const bool ends = !a.window_cache || (valid > 0 && valid <= s.rows);
+    if (at.position < 0 || !ends || at.row + s.rows > w.joined)
+      return InvalidInput("length ", at.length, " does not fit ", s.rows, " rows and a cache of ", s.capacity);
+    if (a.rotary) SMELT_TRY(rotate_rows(ctx, a, w, b, at.position));
     for (int64_t i = 0; i < s.rows; ++i)
       for (int64_t h = 0; h < a.kv_heads; ++h) {
         const int64_t from = ((b * s.rows + i) * a.kv_heads + h) * s.depth;
@@ -291,7 +291,7 @@ Status reference_GroupQueryAttention(KernelContext& ctx) {
         std::copy_n(w.v.begin() + from, s.depth, w.values + to);
       }
     attend(a, w, b, at, row);
-    if (a.window_cache) drop_oldest(a, w, b, at.row + length - first, a.rows_kept(s.capacity, length));
+    if (a.window_cache) drop_oldest(a, w, b, at.row + valid, at.dropped);
   }
   if (ctx.wants(0)) from_floats(w.y.data(), ctx.output(0));
   if (ctx.wants(1)) from_floats(w.keys, ctx.output(1));

@@ -37,7 +37,7 @@ class GroupQueryF32 final : public Kernel {
         own_positions_(spec.has(kPositions) && spec.inputs[kPositions].shape.elements() == batch_ * rows_) {
     scale_ = a_.scale != 0 ? static_cast<float>(a_.scale) : 1.0f / std::sqrt(static_cast<float>(depth_));
     slots_ = std::min<int64_t>(std::max(spec.threads, 1), batch_ * a_.kv_heads);
-    const bool joins = a_.window_cache && rows_ > 1;  // a window's cache may have no room for all rows of a run
+    const bool joins = a_.window_cache && rows_ > 1;  // the rows of a run may be more than a window's cache holds
     joined_ = capacity_ + (a_.window_cache ? rows_ : 0);
     joined_workspace_ = joins ? padded_floats(joined_ * depth_) : 0;
     constexpr int64_t kScores = 32 * 1024;  // of a block, to stay in a near cache
@@ -65,32 +65,15 @@ class GroupQueryF32 final : public Kernel {
   }
 
  private:
-  /// Where the fresh rows of a batch entry lie.
-  struct Fresh {
-    int64_t position;  ///< of the first one
-    int64_t row;       ///< of the cache that it gets before the oldest rows leave
-    int64_t dropped;   ///< rows that leave then
-  };
-  /// Positions of a batch entry, fresh ones included.
-  static int64_t length_of(const KernelContext& ctx, int64_t b) {
-    return std::clamp<int64_t>(get_int(ctx.input(kLengths), b), -1, INT32_MAX) + 1;
-  }
-  Fresh fresh_rows(const KernelContext& ctx, int64_t b) const {
-    const int64_t length = length_of(ctx, b);
-    const bool prompt = !given_ || (ctx.has(kTotal) && get_int(ctx.input(kTotal), 0) == rows_);
-    const int64_t position = prompt ? 0 : length - rows_;
-    if (!a_.window_cache) return {position, position, 0};
-    const int64_t row = a_.rows_kept(capacity_, position);
-    return {position, row, row + length - position - a_.rows_kept(capacity_, length)};
-  }
+  FreshRows fresh_rows(const KernelContext& ctx, int64_t b) const { return a_.fresh_rows(ctx, b, rows_, capacity_); }
   int64_t position(const KernelContext& ctx, int64_t b, int64_t i) const {
     return own_positions_ ? get_int(ctx.input(kPositions), b * rows_ + i) : fresh_rows(ctx, b).position + i;
   }
   bool fits(const KernelContext& ctx, int64_t b) const {
-    const Fresh at = fresh_rows(ctx, b);
+    const FreshRows at = fresh_rows(ctx, b);
     if (at.position < 0 || at.row > joined_ - rows_) return false;
     // A window of a prompt that is padded is for the reference, too.
-    if (a_.window_cache && length_of(ctx, b) - at.position != rows_) return false;
+    if (a_.window_cache && at.length - at.position != rows_) return false;
     for (int64_t i = 0; a_.rotary && i < rows_; ++i)
       if (const int64_t p = position(ctx, b, i); p < 0 || p >= ctx.input(kCos).dim(0)) return false;
     return true;
@@ -114,7 +97,7 @@ class GroupQueryF32 final : public Kernel {
   /// The cache of batch entry b and head h, with the fresh rows, in `joined` where that is not null.
   const float* fill(KernelContext& ctx, int64_t first, int64_t b, int64_t h, float* joined) const {
     const int64_t head = b * a_.kv_heads + h;
-    const Fresh at = fresh_rows(ctx, b);
+    const FreshRows at = fresh_rows(ctx, b);
     const int64_t skipped = joined ? 0 : at.dropped, old = a_.window_cache ? at.row - skipped : past_;
     float* const present = ctx.output(static_cast<int>(1 + first)).data<float>() + head * capacity_ * depth_;
     float* const cache = joined ? joined : present;
@@ -170,7 +153,7 @@ class GroupQueryF32 final : public Kernel {
   }
   /// group() for one query a head: the rows of the caches stay where they are.
   void one_row(KernelContext& ctx, int64_t b, int64_t kv, const float* k, const float* v, float* workspace) const {
-    const Fresh at = fresh_rows(ctx, b);
+    const FreshRows at = fresh_rows(ctx, b);
     const int64_t share = a_.num_heads / a_.kv_heads, length = at.row + 1 - at.dropped;
     const int64_t begin = first_key(length), n = length - begin;
     float *const q = workspace, *const scores = workspace + q_workspace_;
