@@ -330,7 +330,48 @@ void exponentials(const ScoreRows& s, float* x, float* factors) {
   }
 }
 
+/// softmax_strided() of `n` columns that lie together, at most half a vector: a vector holds several rows, `wide`
+/// lanes. Precondition: kMaskedLoads.
+void softmax_narrow(const float* x, int64_t count, int64_t n, int64_t wide, float beta, bool logarithm, float* y) {
+  const D d;
+  const int64_t total = count * n;
+  const auto each_piece = [&](auto&& f) HWY_ATTR {
+    const PartVector<D> whole{d, hn::FirstN(d, static_cast<size_t>(wide))};
+    int64_t i = 0;
+    for (; i + wide <= total; i += wide) f(whole, i);
+    if (i < total) f(PartVector<D>{d, hn::FirstN(d, static_cast<size_t>(total - i))}, i);
+  };
+  // Each lane becomes what `join` makes of its column's lanes.
+  const auto columns = [&](V v, auto join) HWY_ATTR {
+    HWY_ALIGN float lanes[HWY_MAX_BYTES / 4];
+    hn::Store(v, d, lanes);
+    for (int64_t i = n; i < wide; ++i) lanes[i % n] = join(lanes[i % n], lanes[i]);
+    for (int64_t i = n; i < wide; ++i) lanes[i] = lanes[i - n];
+    return hn::Load(d, lanes);
+  };
+  V best = hn::Set(d, -std::numeric_limits<float>::infinity());
+  each_piece([&](const auto& part, int64_t i) HWY_ATTR { best = hn::Max(best, part.rest_as(part.load(x + i), best)); });
+  best = columns(best, [](float a, float b) { return std::max(a, b); });
+  V sum = hn::Zero(d);
+  each_piece([&](const auto& part, int64_t i) HWY_ATTR {
+    const V shifted = hn::Mul(hn::Sub(part.load(x + i), best), hn::Set(d, beta));
+    const V e = exp_nonpositive(d, shifted);
+    sum = hn::Add(sum, part.rest_as(e, hn::Zero(d)));
+    part.store(logarithm ? shifted : e, y + i);
+  });
+  sum = columns(sum, [](float a, float b) { return a + b; });
+  const V term = logarithm ? log_of_sums(d, sum) : hn::Div(hn::Set(d, 1.0f), sum);
+  each_piece([&](const auto& part, int64_t i) HWY_ATTR {
+    const V v = part.load(y + i);
+    part.store(logarithm ? hn::Sub(v, term) : hn::Mul(v, term), y + i);
+  });
+}
+
 void softmax_strided(const float* x, int64_t count, int64_t stride, int64_t n, float beta, bool logarithm, float* y) {
+  if constexpr (kMaskedLoads) {
+    constexpr int64_t kLanes = HWY_MAX_BYTES / 4;
+    if (stride == n && n <= kLanes / 2) return softmax_narrow(x, count, n, kLanes / n * n, beta, logarithm, y);
+  }
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
     const auto d = part.d;
     auto best = part.load(x + i);

@@ -1,5 +1,8 @@
 // Elements of one value or another by a condition.
+#include <algorithm>
+
 #include "backends/cpu/copy/prepared_copy.h"
+#include "backends/cpu/core/broadcast.h"
 #include "backends/cpu/core/kernel.h"
 #include "ops/common/broadcast.h"
 
@@ -13,7 +16,13 @@ template <class T>
 void select_rows(const uint8_t* c, const void* a, const void* b, const Steps& steps, int64_t n, void* y) {
   const auto *p = static_cast<const T*>(a), *q = static_cast<const T*>(b);
   auto* to = static_cast<T*>(y);
-  if (steps == Steps{1, 1, 1}) {
+  if (steps[0] == 0) {
+    const T* from = *c ? p : q;
+    if (steps[*c ? 1 : 2] == 0)
+      std::fill_n(to, n, *from);
+    else
+      std::copy_n(from, n, to);
+  } else if (steps == Steps{1, 1, 1}) {
     for (int64_t i = 0; i < n; ++i) to[i] = c[i] ? p[i] : q[i];
   } else if (steps == Steps{1, 1, 0}) {
     for (int64_t i = 0; i < n; ++i) to[i] = c[i] ? p[i] : *q;
@@ -49,16 +58,47 @@ class Where final : public Kernel {
     const auto* c = ctx.input(0).data<uint8_t>();
     const auto *a = ctx.input(1).data<std::byte>(), *b = ctx.input(2).data<std::byte>();
     auto* y = ctx.output(0).data<std::byte>();
-    walk_.each_row([&](int64_t out, const std::array<int64_t, 3>& at, int64_t n, const Steps& steps) {
-      rows_(c + at[0], a + at[1] * bytes_, b + at[2] * bytes_, steps, n, y + out * bytes_);
+    walk_.each_rows([&](int64_t out, const std::array<int64_t, 3>& at, const Walk::Rows& all) {
+      const auto piece = [&](int64_t row, int64_t first, int64_t n) {
+        std::array<int64_t, 3> from;
+        for (size_t k = 0; k < from.size(); ++k) from[k] = at[k] + row * all.row_steps[k] + first * all.steps[k];
+        rows_(c + from[0], a + from[1] * bytes_, b + from[2] * bytes_, all.steps, n,
+              y + (out + row * all.count + first) * bytes_);
+      };
+      if (all.rows == 1) {
+        ctx.threads().parallel_for(all.count, kGrain,
+                                   [&](int64_t begin, int64_t end) { piece(0, begin, end - begin); });
+        return;
+      }
+      ctx.threads().parallel_for(all.rows, std::max<int64_t>(1, kGrain / all.count), [&](int64_t begin, int64_t end) {
+        const int64_t together = kLine / all.count;
+        if (together < 2) {
+          for (int64_t row = begin; row < end; ++row) piece(row, 0, all.count);
+          return;
+        }
+        const auto long_rows = [&](const void* from, size_t k, int64_t size) {
+          return LongRows({static_cast<const char*>(from) + (at[k] + begin * all.row_steps[k]) * size, all.row_steps[k],
+                           all.steps[k], all.count, size});
+        };
+        LongRows long_c = long_rows(c, 0, 1), long_a = long_rows(a, 1, bytes_), long_b = long_rows(b, 2, bytes_);
+        for (int64_t row = begin; row < end; row += together) {
+          const int64_t n = std::min(together, end - row);
+          rows_(static_cast<const uint8_t*>(long_c(row - begin, n)), long_a(row - begin, n), long_b(row - begin, n),
+                {1, 1, 1}, n * all.count, y + (out + row * all.count) * bytes_);
+        }
+      });
     });
     return Ok();
   }
 
  private:
+  using Walk = BroadcastWalk<3>;
+  static constexpr int64_t kGrain = 8192;                               // elements
+  static constexpr int64_t kLine = LongRows::kBytes / sizeof(int64_t);  // elements of short rows that go together
+
   SelectRows rows_;
   int64_t bytes_;
-  BroadcastWalk<3> walk_;
+  Walk walk_;
 };
 
 }  // namespace

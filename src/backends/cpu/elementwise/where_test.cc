@@ -12,6 +12,10 @@ TEST(Where, TypesAndBroadcasts) {
                                           {Shape{5, 9}, Shape{3, 5, 9}, Shape{}},
                                           {Shape{3, 5, 9}, Shape{}, Shape{5, 1}},
                                           {Shape{3, 1, 1}, Shape{5, 9}, Shape{9}},
+                                          {Shape{2, 700, 1}, Shape{}, Shape{2, 700, 3}},
+                                          {Shape{700, 3}, Shape{700, 1}, Shape{2, 1, 3}},
+                                          {Shape{3}, Shape{40, 700, 1}, Shape{700, 1}},
+                                          {Shape{40, 1}, Shape{300}, Shape{40, 1}},
                                           {Shape{}, Shape{}, Shape{}}})
       check_on_cpu({Cat(to_string(type), ' ', condition.str(), a.str(), b.str()),
                     Op::kWhere,

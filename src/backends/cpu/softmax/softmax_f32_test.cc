@@ -18,8 +18,9 @@ TEST(SoftmaxF32, Contiguous) {
 }
 
 TEST(SoftmaxF32, Strided) {
-  const std::pair<Shape, int64_t> rows[] = {
-      {{2, 3, 33}, 1}, {{7, 5}, 0}, {{1, 21, 16, 40}, 1}, {{2, 4, 1, 9}, -2}, {{300, 3}, 0}};
+  const std::pair<Shape, int64_t> rows[] = {{{2, 3, 33}, 1},    {{7, 5}, 0},    {{1, 21, 16, 40}, 1},
+                                            {{2, 4, 1, 9}, -2}, {{300, 3}, 0},  {{5, 70, 4}, 1},
+                                            {{90, 1}, 0},       {{2, 3, 2}, 1}, {{65, 8}, 0}};
   for (const auto& [shape, axis] : rows)
     for (auto kind : {SoftmaxAttrs::Kind::kSoftmax, SoftmaxAttrs::Kind::kLogSoftmax}) {
       auto attrs = std::make_shared<SoftmaxAttrs>();
