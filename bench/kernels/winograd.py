@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Times of 3x3 convolutions: direct, Winograd's F(2x2, 3x3) and F(4x4, 3x3). Needs onnx and numpy.
 
-    winograd.py [--int8|--bf16] [--smelt FILE] [--sizes 14,28] [--channels 64x64,128x32] [--dilation 2]
+    winograd.py [--int8|--bf16] [--smelt FILE] [--sizes 14,28] [--channels 64x64,128x32] [--dilation 2] [--groups 4]
 
-Prints a line a shape: size of the image, channels in and out, microseconds of the three kernels in float32, --int8 of
+Prints a line a shape: size of the image, channels in and out (of a group), microseconds of the three kernels in float32, --int8 of
 bytes, or --bf16 in bfloat16, where F(4x4, 3x3) stays one of float32. Each shape is a network of so many convolutions with
 weights of their own that F(4x4, 3x3)'s filters exceed the level-3 cache, or those of bytes the level-2 cache, as real
 networks' do. The estimates of winograd_choice.cc and winograd_choice_i8.h are fitted to these figures. Pin it: taskset -c
@@ -28,18 +28,19 @@ FILTER_BYTES = 48 << 20
 BYTES = 16 << 20
 
 
-def network(size, c_in, c_out, dilation):
+def network(size, c_in, c_out, dilation, groups):
     rng = np.random.default_rng(0)
-    copies = max(4, min(128, FILTER_BYTES // (36 * 4 * c_in * c_out)))
+    copies = max(4, min(128, FILTER_BYTES // (36 * 4 * c_in * c_out * groups)))
     nodes, weights, outputs = [], [], []
     for i in range(copies):
-        filters = rng.standard_normal((c_out, c_in, 3, 3)).astype(np.float32)
-        weights += [numpy_helper.from_array(filters, f"w{i}"), numpy_helper.from_array(np.zeros(c_out, np.float32), f"b{i}")]
-        taps = {"pads": [dilation] * 4, "dilations": [dilation] * 2}
+        filters = rng.standard_normal((groups * c_out, c_in, 3, 3)).astype(np.float32)
+        bias = np.zeros(groups * c_out, np.float32)
+        weights += [numpy_helper.from_array(filters, f"w{i}"), numpy_helper.from_array(bias, f"b{i}")]
+        taps = {"pads": [dilation] * 4, "dilations": [dilation] * 2, "group": groups}
         nodes.append(helper.make_node("Conv", ["x", f"w{i}", f"b{i}"], [f"y{i}"], **taps))
         nodes.append(helper.make_node("GlobalMaxPool", [f"y{i}"], [f"z{i}"]))
-        outputs.append(helper.make_tensor_value_info(f"z{i}", TensorProto.FLOAT, [1, c_out, 1, 1]))
-    image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, c_in, size, size])
+        outputs.append(helper.make_tensor_value_info(f"z{i}", TensorProto.FLOAT, [1, groups * c_out, 1, 1]))
+    image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, groups * c_in, size, size])
     graph = helper.make_graph(nodes, "convolutions", [image], outputs, weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
@@ -96,6 +97,7 @@ def main():
     parser.add_argument("--int8", action="store_true")
     parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--dilation", type=int, default=1, help="of the float32 ones")
+    parser.add_argument("--groups", type=int, default=1, help="of the float32 ones; --channels are of one group")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -103,7 +105,8 @@ def main():
         for size in map(int, args.sizes.split(",")):
             for channels in args.channels.split(","):
                 c_in, c_out = map(int, channels.split("x"))
-                made = byte_network(size, c_in, c_out) if args.int8 else network(size, c_in, c_out, args.dilation)
+                floats = (args.dilation, args.groups)
+                made = byte_network(size, c_in, c_out) if args.int8 else network(size, c_in, c_out, *floats)
                 onnx.save(made, model)
                 settings, options = ("0", "always2", "always4"), ["--bf16"] * args.bf16
                 rounds = range(args.rounds)

@@ -12,6 +12,7 @@ namespace smelt {
 std::unique_ptr<Kernel> make_conv_winograd_2x2_bf16(const KernelSpec& spec) {
   const auto g = ConvShape::in_lines(spec);
   if (!g || spec.outputs[0].shape.elements() == 0 || !has_dilated_winograd_form(*g)) return nullptr;
+  if (g->groups > 1) return spec.refuse("the filters are in groups");
   if (g->c_in % 16 != 0) return spec.refuse("the channels are no whole vectors");
   if (spec.isa.has(IsaFeature::kAmx)) return spec.refuse("AMX multiplies faster than tiles are transformed");
   const auto setting = winograd_setting();

@@ -1,6 +1,6 @@
 // Winograd's convolutions F(2x2, 3x3) and F(4x4, 3x3) of channels-last images: 2x2 output pixels from 4x4 input pixels
 // by 16 products instead of 36, or 4x4 from 6x6 by 36 products instead of 144. Of a dilated convolution the pixels that
-// lie a dilation apart are an image of their own.
+// lie a dilation apart are an image of their own; groups are convolutions of their own, one behind the other.
 //
 // Error: with u = 2^-24, a result is within E (c_in + 32) u S of the exact one, S the sum over the input channels of
 // (sum |g|) (max |d|), plus |bias|, where nothing becomes subnormal. E = 16 for F(2x2, 3x3) and 205 for F(4x4, 3x3):
@@ -43,12 +43,13 @@ class ConvWinogradF32 final : public Kernel {
         threads_(std::max(spec.threads, 1)),
         rows_(winograd_tiles(g, 1, transforms.tile)),
         columns_(winograd_tiles(g, 2, transforms.tile)),
+        panels_(gemm.panels(g.c_out)),
         first_pixels_{first_pixels(1, rows_), first_pixels(2, columns_)},
         filter_(*spec.constant(1)) {
     constexpr int64_t kDepth = 256;  // so many channels of transformed filters stay in the level-2 cache, or most
-    const int64_t all = tiles(), panels = gemm_.panels(g.c_out);
+    const int64_t all = tiles();
     // Threads that share panels transform a filter once; those that share tiles do so each.
-    by_panels_ = threads_ > 1 && ceil_div(panels, threads_) * threads_ * 8 <= panels * 9;
+    by_panels_ = threads_ > 1 && ceil_div(panels_, threads_) * threads_ * 8 <= panels_ * 9;
     few_ = transforms.few && all == kFewTiles && (threads_ == 1 || by_panels_);
     const int64_t depth = transformed() ? gemm_.depth * gemm_.word : std::min(kDepth, gemm_.depth);
     chunk_ = few_ ? kFewChannels : ceil_div(g.c_in, ceil_div(g.c_in, depth));
@@ -62,7 +63,7 @@ class ConvWinogradF32 final : public Kernel {
     if (!by_panels_) blocks_ = round_up(blocks_, std::min(threads_, all));
     blocks_ = std::min(blocks_, all);
     block_ = ceil_div(all, blocks_);
-    slots_ = std::min(threads_, by_panels_ ? panels : blocks_);
+    slots_ = std::min(threads_, by_panels_ ? panels_ : blocks_);
   }
   size_t scratch_bytes() const override {
     return static_cast<size_t>(zeros_floats() + (by_panels_ ? v_floats() : 0) + slots_ * slot_floats()) * sizeof(float);
@@ -70,34 +71,16 @@ class ConvWinogradF32 final : public Kernel {
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the tiles of a convolution");
-    const Run run{ctx.input(0).data<float>(), ctx.output(0).data<float>(), scratch};
     std::fill_n(scratch, zeros_floats(), 0.0f);
-    scratch += zeros_floats();
-    ThreadPool& threads = ctx.threads();
-    const int64_t all = tiles(), panels = gemm_.panels(g_.c_out);
-    if (!by_panels_) {
-      in_slots(threads, slots_, blocks_, [&](int64_t b, int64_t slot) {
-        const int64_t first = all * b / blocks_, count = all * (b + 1) / blocks_ - first;
-        float *const v = scratch + slot * slot_floats(), *const workspace = v + v_floats();
-        inputs(run, first, 0, count, v);
-        for (int64_t p = 0; p < panels; ++p) panel(run, first, count, p, v, workspace);
-      });
-      return Ok();
-    }
-    float *const v = scratch, *const workspaces = scratch + v_floats();
-    for (int64_t b = 0; b < blocks_; ++b) {
-      const int64_t first = all * b / blocks_, count = all * (b + 1) / blocks_ - first;
-      threads.parallel_for(count, ceil_div(count, slots_),
-                           [&](int64_t begin, int64_t end) { inputs(run, first, begin, end, v); });
-      in_slots(threads, slots_, panels,
-               [&](int64_t p, int64_t slot) { panel(run, first, count, p, v, workspaces + slot * slot_floats()); });
-    }
+    for (int64_t group = 0; group < g_.groups; ++group)
+      run_group(ctx.threads(), {ctx.input(0).data<float>() + group * g_.c_in, ctx.output(0).data<float>(), scratch},
+                group * panels_, scratch + zeros_floats());
     return Ok();
   }
 
  private:
   struct Run {
-    const float* x;
+    const float* x;  ///< from the first channel of a group on
     float* y;
     const float* zeros;  ///< of a pixel in the padding, or a row of a panel
   };
@@ -129,6 +112,28 @@ class ConvWinogradF32 final : public Kernel {
     const ConvWinogradF32& conv_;
     int64_t image_, row_, column_;
   };
+  /// The filters of a group, whose panels begin with `first_panel`.
+  void run_group(ThreadPool& threads, const Run& run, int64_t first_panel, float* scratch) const {
+    const int64_t all = tiles();
+    if (!by_panels_) {
+      in_slots(threads, slots_, blocks_, [&](int64_t b, int64_t slot) {
+        const int64_t first = all * b / blocks_, count = all * (b + 1) / blocks_ - first;
+        float *const v = scratch + slot * slot_floats(), *const workspace = v + v_floats();
+        inputs(run, first, 0, count, v);
+        for (int64_t p = 0; p < panels_; ++p) panel(run, first, count, first_panel + p, v, workspace);
+      });
+      return;
+    }
+    float *const v = scratch, *const workspaces = scratch + v_floats();
+    for (int64_t b = 0; b < blocks_; ++b) {
+      const int64_t first = all * b / blocks_, count = all * (b + 1) / blocks_ - first;
+      threads.parallel_for(count, ceil_div(count, slots_),
+                           [&](int64_t begin, int64_t end) { inputs(run, first, begin, end, v); });
+      in_slots(threads, slots_, panels_, [&](int64_t p, int64_t slot) {
+        panel(run, first, count, first_panel + p, v, workspaces + slot * slot_floats());
+      });
+    }
+  }
   /// Of each tile along a dimension: those of the pixels 0, d, 2d, ... come first, then those of 1, d + 1, ...
   std::vector<int64_t> first_pixels(int d, int64_t tiles) const {
     const int64_t of_phase = tiles / winograd_phases(g_, d);
@@ -154,12 +159,20 @@ class ConvWinogradF32 final : public Kernel {
   }
   /// Channels of a chunk.
   int64_t channels(int64_t chunk) const { return std::min(chunk_, g_.c_in - chunk * chunk_); }
-  /// A panel of packed filters: the bias, then rows (tap, channel), or those of winograd_filter_bf16().
+  /// A panel of packed filters, which count over all groups: the bias, then rows (tap, channel), or those of
+  /// winograd_filter_bf16().
   const float* taps(int64_t panel) const {
     const int64_t rows = transformed() ? positions() * gemm_.words(g_.c_in) : g_.k();
-    return packed_->data<float>() + gemm_.panel_offset(rows, panel);
+    const float* const group = packed_->data<float>() + panel / panels_ * gemm_.packed_size(rows, g_.c_out);
+    return group + gemm_.panel_offset(rows, panel % panels_);
   }
-  int64_t width(int64_t panel) const { return gemm_.width(g_.c_out, panel); }
+  /// Its first filter in the group.
+  int64_t column(int64_t panel) const { return panel % panels_ * gemm_.nr(); }
+  /// Its first filter of all.
+  int64_t first_filter(int64_t panel) const { return panel / panels_ * g_.c_out + column(panel); }
+  /// Its filters.
+  int64_t filters(int64_t panel) const { return std::min(gemm_.nr(), g_.c_out - column(panel)); }
+  int64_t width(int64_t panel) const { return gemm_.width(g_.c_out, panel % panels_); }
   void filter(int64_t panel, int64_t chunk, float* u) const {
     const int64_t w = width(panel);
     transforms_.filter(taps(panel) + (1 + chunk * chunk_) * w, g_.c_in * w, channels(chunk) * w, u, u_step());
@@ -168,7 +181,7 @@ class ConvWinogradF32 final : public Kernel {
   GemmAhead next_taps(int64_t panel, int64_t chunk, int64_t part, int64_t parts) const {
     if (++chunk == chunks_) {
       chunk = 0;
-      if (++panel == gemm_.panels(g_.c_out)) return {nullptr, 0};
+      if (++panel == g_.groups * panels_) return {nullptr, 0};
     }
     const int64_t w = width(panel), tap = channels(chunk) * w, at = 9 * tap * part / parts;
     return {taps(panel) + (1 + chunk * chunk_ + at / tap * g_.c_in) * w + at % tap, 9 * tap / parts};
@@ -176,7 +189,7 @@ class ConvWinogradF32 final : public Kernel {
   /// Address of input pixel [row, column] of an image; nullptr: in the padding.
   const float* pixel(const float* x, int64_t image, int64_t row, int64_t column) const {
     const bool inside = row >= 0 && row < g_.in[1] && column >= 0 && column < g_.in[2];
-    return inside ? x + ((image * g_.in[1] + row) * g_.in[2] + column) * g_.c_in : nullptr;
+    return inside ? x + ((image * g_.in[1] + row) * g_.in[2] + column) * g_.all_in() : nullptr;
   }
   /// Transforms tiles [begin, end) of a block whose first one is `first`.
   void inputs(const Run& run, int64_t first, int64_t begin, int64_t end, float* v) const {
@@ -219,7 +232,7 @@ class ConvWinogradF32 final : public Kernel {
       }
       filter(panel, c, u);
       for (int64_t p = 0; p < positions(); ++p, v += v_step())
-        gemm_.panel_product(count, v, v_row(), {u + p * u_step(), channels(c), w, panel * gemm_.nr()},
+        gemm_.panel_product(count, v, v_row(), {u + p * u_step(), channels(c), w, column(panel)},
                             c == 0 ? run.zeros : nullptr, m + p * m_step(),
                             p < of_taps ? next_taps(panel, c, p, of_taps) : GemmAhead{v + v_step(), count * v_row()});
     }
@@ -233,20 +246,21 @@ class ConvWinogradF32 final : public Kernel {
     const int64_t w = width(panel), rows = gemm_.words(channels(chunk));
     const float* u = taps(panel) + (1 + positions() * gemm_.words(chunk * chunk_)) * w;
     for (int64_t p = 0; p < positions(); ++p, v += v_step(), u += rows * w)
-      gemm_.panel_product(count, v, v_row(), {u, rows, w, panel * gemm_.nr()}, chunk == 0 ? run.zeros : nullptr,
+      gemm_.panel_product(count, v, v_row(), {u, rows, w, column(panel)}, chunk == 0 ? run.zeros : nullptr,
                           m + p * m_step(), {u + rows * w, rows * w});
   }
   /// The output pixels of a tile from its products m. `workspace`: for c_in numbers.
   void results(const Run& run, const Tile& tile, int64_t panel, const float* m, const Bounds& bounds,
                float* workspace) const {
-    const int64_t n = transforms_.tile, first = panel * gemm_.nr(), used = std::min(gemm_.nr(), g_.c_out - first);
+    const int64_t n = transforms_.tile, first = first_filter(panel), used = filters(panel);
     float* to[kMaxWinogradTile * kMaxWinogradTile];
     float** next = to;
     for (int64_t i = 0; i < n; ++i)
       for (int64_t j = 0; j < n; ++j) {
         const int64_t row = tile.row + i * g_.dilation[1], column = tile.column + j * g_.dilation[2];
         const bool inside = row < g_.out[1] && column < g_.out[2];
-        *next++ = inside ? run.y + ((tile.image * g_.out[1] + row) * g_.out[2] + column) * g_.c_out + first : nullptr;
+        *next++ =
+            inside ? run.y + ((tile.image * g_.out[1] + row) * g_.out[2] + column) * g_.all_out() + first : nullptr;
       }
     if (!transforms_.output(m, m_step(), taps(panel), used, bounds.lo, bounds.hi, to))
       compute_directly(run.x, tile, panel, bounds, workspace, to);
@@ -256,7 +270,7 @@ class ConvWinogradF32 final : public Kernel {
   /// The output pixels of a tile by the definition. `workspace`: for c_in numbers.
   void compute_directly(const float* x, const Tile& tile, int64_t panel, const Bounds& bounds, float* workspace,
                         float* const* to) const {
-    const int64_t n = transforms_.tile, first = panel * gemm_.nr(), used = std::min(gemm_.nr(), g_.c_out - first);
+    const int64_t n = transforms_.tile, first = first_filter(panel), used = filters(panel);
     const std::byte* const filter = filter_.unaligned_bytes();
     for (int64_t o = 0; o < used; ++o) {
       float sums[kMaxWinogradTile * kMaxWinogradTile];
@@ -282,6 +296,7 @@ class ConvWinogradF32 final : public Kernel {
   const WinogradTransforms& transforms_;
   Activation act_;
   int64_t threads_, rows_, columns_;      ///< of tiles of an image, of all phases of a dilation
+  int64_t panels_;                        ///< of a group
   std::vector<int64_t> first_pixels_[2];  ///< of those rows and columns
   Tensor filter_;                         ///< input 1
   Packed packed_;

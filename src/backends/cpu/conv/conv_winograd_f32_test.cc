@@ -16,7 +16,7 @@ struct WinogradRow {
   int64_t batch, c_in, h, w, c_out, pad;
   ActKind act = ActKind::kNone;
   bool bias = true;
-  int64_t dilation = 1;
+  int64_t dilation = 1, groups = 1;
 };
 
 /// make(shape, seed): the image (seed 1), the filter (2) and the bias (3).
@@ -27,13 +27,15 @@ OpCase winograd_case(const WinogradRow& r, FilterLayout filter, Make make) {
   attrs->dilations = {r.dilation, r.dilation};
   attrs->pads = {r.pad, r.pad, r.pad, r.pad};
   attrs->layout = Layout::kChannelsLast;
+  attrs->groups = r.groups;
   attrs->filter = filter;
   attrs->act.kind = r.act;
   OpCase c;
   c.op = Op::kConv;
   c.attrs = attrs;
   const Shape x{r.batch, r.h, r.w, r.c_in};
-  const Shape w = filter == FilterLayout::kOSI ? Shape{r.c_out, 3, 3, r.c_in} : Shape{r.c_out, r.c_in, 3, 3};
+  const Shape w =
+      filter == FilterLayout::kOSI ? Shape{r.c_out, 3, 3, r.c_in / r.groups} : Shape{r.c_out, r.c_in / r.groups, 3, 3};
   c.label = "x " + x.str() + " filter " + w.str() + " dilation " + std::to_string(r.dilation);
   c.inputs = {make(x, 1), make(w, 2), r.bias ? make(Shape{r.c_out}, 3) : Tensor()};
   c.constants = {1, 2};
@@ -58,6 +60,11 @@ const WinogradRow kWinogradRows[] = {
     // Phases of a dilation with fewer pixels than others, and more phases than pixels.
     {1, 33, 13, 26, 20, 3, ActKind::kTanh, false, 5},
     {2, 16, 6, 4, 20, 9, ActKind::kNone, true, 9},
+    // Groups of one panel, of several, of parts of a vector.
+    {1, 128, 12, 11, 128, 1, ActKind::kRelu, true, 1, 2},
+    {2, 72, 9, 7, 120, 1, ActKind::kTanh, false, 1, 3},
+    {1, 160, 7, 8, 160, 1, ActKind::kNone, true, 1, 2},  // four tiles of 4x4
+    {1, 48, 13, 10, 12, 2, ActKind::kNone, true, 2, 4},
 };
 
 constexpr struct {

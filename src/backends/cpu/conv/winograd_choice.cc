@@ -77,11 +77,11 @@ Result<WinogradSetting> winograd_setting_named(const char* name) {
 Result<WinogradSetting> winograd_setting() { return winograd_setting_named(std::getenv("SMELT_CPU_WINOGRAD")); }
 
 bool has_winograd_form(const ConvShape& g) {
-  return has_dilated_winograd_form(g) && g.dilation[1] == 1 && g.dilation[2] == 1;
+  return has_dilated_winograd_form(g) && g.groups == 1 && g.dilation[1] == 1 && g.dilation[2] == 1;
 }
 
 bool has_dilated_winograd_form(const ConvShape& g) {
-  return g.planar() && g.groups == 1 && g.kernel[1] == 3 && g.kernel[2] == 3 && g.stride[1] == 1 && g.stride[2] == 1;
+  return g.planar() && g.kernel[1] == 3 && g.kernel[2] == 3 && g.stride[1] == 1 && g.stride[2] == 1;
 }
 
 int64_t winograd_phases(const ConvShape& g, int d) { return std::min(g.dilation[d], g.out[d]); }

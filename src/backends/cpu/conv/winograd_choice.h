@@ -18,7 +18,7 @@ Result<WinogradSetting> winograd_setting();
 
 /// True for images and one group of filters of 3x3 taps, without stride and dilation.
 bool has_winograd_form(const ConvShape& g);
-/// As has_winograd_form(), but with any dilation.
+/// As has_winograd_form(), but of any groups and with any dilation.
 bool has_dilated_winograd_form(const ConvShape& g);
 /// Phases of a dilated convolution that have output pixels along dimension d: one holds pixels a dilation apart.
 int64_t winograd_phases(const ConvShape& g, int d);

@@ -56,6 +56,22 @@ constexpr struct {
     {12, 20, 256, 256, 789, 1441, 3214},  {12, 33, 256, 256, 3034, 5634, 3250},
 };
 
+/// Microseconds that bench/kernels/winograd.py --groups 4 measured: AMD EPYC (Zen 5), AVX-512, one core, 2026-11-29.
+constexpr struct {
+  int64_t size, channels;  ///< channels: in and out, of a group
+  double direct, f2, f4;
+} kMeasuredGroups[] = {
+    {7, 8, 2.181, 7.158, 3.595},   {14, 8, 6.638, 18.38, 17.58},   {28, 8, 24.76, 68.59, 47.25},
+    {56, 8, 90.76, 296.9, 208.7},  {7, 16, 5.439, 9.089, 4.755},   {14, 16, 18.28, 22.55, 21.01},
+    {28, 16, 73.97, 84.45, 56.22}, {56, 16, 296.2, 350.7, 221.6},  {7, 24, 12.91, 17.63, 11.52},
+    {14, 24, 38.72, 44.74, 40.32}, {28, 24, 147.1, 175.8, 115.3},  {56, 24, 574.7, 688.2, 453},
+    {7, 32, 16.52, 19.95, 13.28},  {14, 32, 66.43, 51.44, 47.94},  {28, 32, 253.7, 198.6, 129.8},
+    {56, 32, 985.6, 787.8, 467.1}, {7, 48, 38.71, 41.15, 27.92},   {14, 48, 149.8, 102.7, 92.93},
+    {28, 48, 580.6, 393.7, 255.2}, {56, 48, 2335, 1658, 985.7},    {7, 64, 65.32, 63.47, 46.48},
+    {14, 64, 256.8, 162.8, 147},   {28, 64, 1011, 600.3, 387.3},   {56, 64, 3908, 2568, 1471},
+    {7, 112, 196.2, 175.3, 131.4}, {14, 112, 767.2, 452.1, 404.1}, {28, 112, 3041, 1651, 1045},
+};
+
 /// Microseconds that bench/kernels/winograd.py --bf16 measured: AMD EPYC (Zen 5), one core, 2026-11-28.
 constexpr struct {
   int64_t size, c_in, c_out;
@@ -97,6 +113,16 @@ TEST(WinogradChoice, OfDilatedConvolutionsToo) {
     const int tile = winograd_tile(shape_of(m.size, m.c_in, m.c_out, m.dilation), {});
     const double time = tile == 0 ? m.direct : tile == 2 ? m.f2 : m.f4;
     EXPECT_LE(time, 1.1 * std::min({m.direct, m.f2, m.f4})) << m.dilation << ' ' << m.size << ' ' << m.c_in;
+  }
+}
+
+TEST(WinogradChoice, OfGroupsToo) {
+  for (const auto& m : kMeasuredGroups) {
+    ConvShape g = shape_of(m.size, m.channels, m.channels);
+    g.groups = 4;
+    const int tile = winograd_tile(g, {});
+    const double time = tile == 0 ? m.direct : tile == 2 ? m.f2 : m.f4;
+    EXPECT_LE(time, 1.1 * std::min({m.direct, m.f2, m.f4}) + 1) << m.size << ' ' << m.channels;
   }
 }
 

@@ -10,9 +10,8 @@
 #define HWY_TARGET_INCLUDE "backends/cpu/core/vector_ops.cc"
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
-// Behind it.
-#include <hwy/contrib/math/math-inl.h>
 
+#include "backends/cpu/core/log_of_sums-inl.h"
 #include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/prefetch.h"
 #include "backends/cpu/core/vectors-inl.h"
@@ -199,12 +198,6 @@ double reduce_sum_squares(const float* x, int64_t n) {
   return sum_of(x, n, [](auto, auto v) HWY_ATTR { return hn::Mul(v, v); });
 }
 
-/// The logarithm of sums of exponentials, of which the largest is 1.
-template <class Tag>
-HWY_NOINLINE hn::Vec<Tag> log_of_sums(Tag d, hn::Vec<Tag> sums) {
-  return hn::IfThenElse(hn::IsNaN(sums), sums, hn::Log(d, sums));
-}
-
 /// y = softmax(beta * (x + added)), or its logarithm, of rows that fit kVectors registers each; rows of y lie s.step
 /// apart too.
 template <int kVectors>
@@ -330,67 +323,6 @@ void exponentials(const ScoreRows& s, float* x, float* factors) {
   }
 }
 
-/// softmax_strided() of `n` columns that lie together, at most half a vector: a vector holds several rows, `wide`
-/// lanes. Precondition: kMaskedLoads.
-void softmax_narrow(const float* x, int64_t count, int64_t n, int64_t wide, float beta, bool logarithm, float* y) {
-  const D d;
-  const int64_t total = count * n;
-  const auto each_piece = [&](auto&& f) HWY_ATTR {
-    const PartVector<D> whole{d, hn::FirstN(d, static_cast<size_t>(wide))};
-    int64_t i = 0;
-    for (; i + wide <= total; i += wide) f(whole, i);
-    if (i < total) f(PartVector<D>{d, hn::FirstN(d, static_cast<size_t>(total - i))}, i);
-  };
-  // Each lane becomes what `join` makes of its column's lanes.
-  const auto columns = [&](V v, auto join) HWY_ATTR {
-    HWY_ALIGN float lanes[HWY_MAX_BYTES / 4];
-    hn::Store(v, d, lanes);
-    for (int64_t i = n; i < wide; ++i) lanes[i % n] = join(lanes[i % n], lanes[i]);
-    for (int64_t i = n; i < wide; ++i) lanes[i] = lanes[i - n];
-    return hn::Load(d, lanes);
-  };
-  V best = hn::Set(d, -std::numeric_limits<float>::infinity());
-  each_piece([&](const auto& part, int64_t i) HWY_ATTR { best = hn::Max(best, part.rest_as(part.load(x + i), best)); });
-  best = columns(best, [](float a, float b) { return std::max(a, b); });
-  V sum = hn::Zero(d);
-  each_piece([&](const auto& part, int64_t i) HWY_ATTR {
-    const V shifted = hn::Mul(hn::Sub(part.load(x + i), best), hn::Set(d, beta));
-    const V e = exp_nonpositive(d, shifted);
-    sum = hn::Add(sum, part.rest_as(e, hn::Zero(d)));
-    part.store(logarithm ? shifted : e, y + i);
-  });
-  sum = columns(sum, [](float a, float b) { return a + b; });
-  const V term = logarithm ? log_of_sums(d, sum) : hn::Div(hn::Set(d, 1.0f), sum);
-  each_piece([&](const auto& part, int64_t i) HWY_ATTR {
-    const V v = part.load(y + i);
-    part.store(logarithm ? hn::Sub(v, term) : hn::Mul(v, term), y + i);
-  });
-}
-
-void softmax_strided(const float* x, int64_t count, int64_t stride, int64_t n, float beta, bool logarithm, float* y) {
-  if constexpr (kMaskedLoads) {
-    constexpr int64_t kLanes = HWY_MAX_BYTES / 4;
-    if (stride == n && n <= kLanes / 2) return softmax_narrow(x, count, n, kLanes / n * n, beta, logarithm, y);
-  }
-  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
-    const auto d = part.d;
-    auto best = part.load(x + i);
-    for (int64_t t = 1; t < count; ++t) best = hn::Max(best, part.load(x + t * stride + i));
-    auto sum = hn::Zero(d);
-    for (int64_t t = 0; t < count; ++t) {
-      const auto shifted = hn::Mul(hn::Sub(part.load(x + t * stride + i), best), hn::Set(d, beta));
-      const auto e = exp_nonpositive(d, shifted);
-      sum = hn::Add(sum, e);
-      part.store(logarithm ? shifted : e, y + t * stride + i);
-    }
-    const auto term = logarithm ? log_of_sums(d, sum) : hn::Div(hn::Set(d, 1.0f), sum);
-    for (int64_t t = 0; t < count; ++t) {
-      const auto v = part.load(y + t * stride + i);
-      part.store(logarithm ? hn::Sub(v, term) : hn::Mul(v, term), y + t * stride + i);
-    }
-  });
-}
-
 /// layer_norm() of a row that fits kVectors registers.
 template <int kVectors>
 HWY_INLINE void layer_norm_registers(const float* x, int64_t n, double epsilon, bool rms, const float* scale,
@@ -483,11 +415,9 @@ VectorOps make_vector_ops() {
   constexpr auto kLines = builds_op("Pool") ? copy_lines : nullptr;
   constexpr auto kSoftcap = builds_op("Attention") ? softcap : nullptr;
   constexpr auto kExponentials = builds_op("Attention") ? exponentials : nullptr;
-  constexpr auto kStrided = builds_cpu_kernel("Softmax", "softmax_strided_f32") ? softmax_strided : nullptr;
   constexpr auto kLayerNorm = builds_cpu_kernel("LayerNorm", "layer_norm_f32") ? layer_norm : nullptr;
   return {max_taps,    sum_taps,          max_taps_i8, sum_taps_i8,        add,     kLines,        kSoftcap,
-          scale_clamp, reduce_max_or_nan, reduce_sum,  reduce_sum_squares, softmax, kExponentials, kStrided,
-          kLayerNorm};
+          scale_clamp, reduce_max_or_nan, reduce_sum,  reduce_sum_squares, softmax, kExponentials, kLayerNorm};
 }
 
 }  // namespace smelt::HWY_NAMESPACE

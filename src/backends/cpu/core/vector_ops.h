@@ -34,10 +34,6 @@ struct VectorOps {
   /// x = e^(s - largest s) or softmax(s) of each row, s = x + added. factors[r]: what makes a softmax of row r, 1 / its
   /// sum or 1.
   void (*exponentials)(const ScoreRows& rows, float* x, float* factors);
-  /// Softmax over the first dimension of [count, n], or its logarithm: rows of n neighbours lie `stride` apart in x
-  /// and y.
-  void (*softmax_strided)(const float* x, int64_t count, int64_t stride, int64_t n, float beta, bool logarithm,
-                          float* y);
   /// y = (x - mean) / sqrt(variance + epsilon) * scale + bias; rms: without the mean. scale and bias may be null.
   void (*layer_norm)(const float* x, int64_t n, double epsilon, bool rms, const float* scale, const float* bias,
                      float* y);

@@ -59,7 +59,7 @@ class Where final : public Kernel {
     const auto *a = ctx.input(1).data<std::byte>(), *b = ctx.input(2).data<std::byte>();
     auto* y = ctx.output(0).data<std::byte>();
     walk_.each_rows([&](int64_t out, const std::array<int64_t, 3>& at, const Walk::Rows& all) {
-      const auto piece = [&](int64_t row, int64_t first, int64_t n) {
+      const auto part_of_row = [&](int64_t row, int64_t first, int64_t n) {
         std::array<int64_t, 3> from;
         for (size_t k = 0; k < from.size(); ++k) from[k] = at[k] + row * all.row_steps[k] + first * all.steps[k];
         rows_(c + from[0], a + from[1] * bytes_, b + from[2] * bytes_, all.steps, n,
@@ -67,13 +67,13 @@ class Where final : public Kernel {
       };
       if (all.rows == 1) {
         ctx.threads().parallel_for(all.count, kGrain,
-                                   [&](int64_t begin, int64_t end) { piece(0, begin, end - begin); });
+                                   [&](int64_t begin, int64_t end) { part_of_row(0, begin, end - begin); });
         return;
       }
       ctx.threads().parallel_for(all.rows, std::max<int64_t>(1, kGrain / all.count), [&](int64_t begin, int64_t end) {
         const int64_t together = kLine / all.count;
         if (together < 2) {
-          for (int64_t row = begin; row < end; ++row) piece(row, 0, all.count);
+          for (int64_t row = begin; row < end; ++row) part_of_row(row, 0, all.count);
           return;
         }
         const auto long_rows = [&](const void* from, size_t k, int64_t size) {

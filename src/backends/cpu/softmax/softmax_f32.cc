@@ -32,38 +32,6 @@ class SoftmaxF32 final : public Kernel {
   const VectorOps& ops_;
 };
 
-/// Over the middle of [outer, count, inner].
-class SoftmaxStridedF32 final : public Kernel {
- public:
-  SoftmaxStridedF32(int64_t outer, int64_t count, int64_t inner, const KernelSpec& spec)
-      : outer_(outer),
-        count_(count),
-        inner_(inner),
-        beta_(static_cast<float>(spec.attrs<SoftmaxAttrs>().beta)),
-        logarithm_(spec.attrs<SoftmaxAttrs>().kind == SoftmaxAttrs::Kind::kLogSoftmax),
-        ops_(vector_ops(spec.isa)) {}
-  Status run(KernelContext& ctx) const override {
-    const float* x = ctx.input(0).data<float>();
-    float* y = ctx.output(0).data<float>();
-    const int64_t chunks = (inner_ + kChunk - 1) / kChunk;
-    ctx.threads().parallel_for(outer_ * chunks, std::max<int64_t>(1, 4 / count_), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t first = i % chunks * kChunk, at = i / chunks * count_ * inner_ + first;
-        ops_.softmax_strided(x + at, count_, inner_, std::min(kChunk, inner_ - first), beta_, logarithm_, y + at);
-      }
-    });
-    return Ok();
-  }
-
- private:
-  static constexpr int64_t kChunk = 512;
-
-  int64_t outer_, count_, inner_;
-  float beta_;
-  bool logarithm_;
-  const VectorOps& ops_;
-};
-
 }  // namespace
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_softmax_f32(const KernelSpec& spec) {
@@ -78,17 +46,6 @@ class SoftmaxStridedF32 final : public Kernel {
   const int64_t n = product(shape, axis, shape.rank());
   if (!attrs.flatten && n != shape[axis]) return spec.refuse("strided values");
   return std::make_unique<SoftmaxF32>(product(shape, 0, axis), n, attrs, vector_ops(spec.isa));
-}
-
-[[gnu::cold]] std::unique_ptr<Kernel> make_softmax_strided_f32(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<SoftmaxAttrs>();
-  const Shape& shape = spec.inputs[0].shape;
-  if (shape.rank() == 0 || shape.elements() == 0) return nullptr;
-  const int axis = static_cast<int>(attrs.axis < 0 ? attrs.axis + shape.rank() : attrs.axis);
-  if (attrs.kind == SoftmaxAttrs::Kind::kHardmax || attrs.flatten || axis < 0 || axis >= shape.rank()) return nullptr;
-  if (!(attrs.beta >= 0)) return spec.refuse("a negative factor");
-  return std::make_unique<SoftmaxStridedF32>(product(shape, 0, axis), shape[axis],
-                                             product(shape, axis + 1, shape.rank()), spec);
 }
 
 }  // namespace smelt
