@@ -11,7 +11,6 @@
 
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/number_type.h"
-#include "backends/cpu/core/vector_ops.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "ops/common/index.h"
 #include "ops/reduce/reduce.h"
@@ -22,7 +21,8 @@
 namespace smelt {
 /// Lines of numbers of which the index of the extreme is asked for: element k of line i lies at [k * next + i * line].
 struct ExtremeLines {
-  static constexpr int64_t kMost = 256;  ///< at a time
+  static constexpr int64_t kMost = 256;        ///< at a time
+  static constexpr int64_t kLeastExtent = 16;  ///< of lines that vectors take one by one: a vector or more
   int64_t extent, next, line;
   bool min;
   bool last;  ///< of equal extremes; else the first. The first NaN is the extreme
@@ -55,6 +55,37 @@ void extremes_side_by_side(const ExtremeLines& l, const float* x, int64_t n, int
           hn::IfThenElse(hn::RebindMask(di, over), hn::Set(di, static_cast<int32_t>(k)), part.load_ints(at + i));
       part.store(hn::BitCast(d, index), reinterpret_cast<float*>(at) + i);
     });
+}
+
+/// Index of the extreme of a line, l.next == 1, of at least kLeastExtent numbers.
+int64_t extreme_of_line(const ExtremeLines& l, const float* x) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d)), n = l.extent;
+  const V sign = hn::Set(d, l.min ? -0.0f : 0.0f);  // the least number becomes the largest
+  const auto numbers = [&](int64_t i) HWY_ATTR { return hn::Xor(hn::LoadU(d, x + i), sign); };
+  // The first number for which it is true; there is one. The last vector overlaps the one before.
+  const auto find = [&](auto is) HWY_ATTR {
+    for (int64_t i = 0;; i = std::min(i + lanes, n - lanes))
+      if (const auto found = is(numbers(i)); !hn::AllFalse(d, found))
+        return i + static_cast<int64_t>(hn::FindKnownFirstTrue(d, found));
+  };
+  V best = numbers(n - lanes), second = best;
+  auto unordered = hn::IsNaN(best);
+  for (int64_t i = 0; i + lanes <= n; i += 2 * lanes) {
+    const V a = numbers(i), b = numbers(std::min(i + lanes, n - lanes));
+    unordered = hn::Or(unordered, hn::Or(hn::IsNaN(a), hn::IsNaN(b)));
+    best = hn::Max(best, a);
+    second = hn::Max(second, b);
+  }
+  if (!hn::AllFalse(d, unordered)) return find([](V v) HWY_ATTR { return hn::IsNaN(v); });
+  const V largest = hn::MaxOfLanes(d, hn::Max(best, second));
+  if (!l.last) return find([&](V v) HWY_ATTR { return hn::Eq(v, largest); });
+  int64_t i = n - lanes;
+  while (hn::AllFalse(d, hn::Eq(numbers(i), largest))) i = std::max<int64_t>(i - lanes, 0);
+  const float extreme = l.min ? -hn::GetLane(largest) : hn::GetLane(largest);
+  for (i += lanes - 1; x[i] != extreme;) --i;
+  return i;
 }
 
 }  // namespace smelt::HWY_NAMESPACE
@@ -104,16 +135,15 @@ using Extremes = void (*)(const ExtremeLines&, const void*, int64_t, int32_t*);
 
 class ArgReduce final : public Kernel {
  public:
-  /// extremes: of any lines; of float32, vectors take those that lie side by side, and the largest of each line.
+  /// extremes: of any lines; of float32, vectors take those that lie side by side, and long ones one by one.
   ArgReduce(const AxisView& v, const ArgReduceAttrs& a, Extremes extremes, const KernelSpec& spec)
       : v_(v),
         lines_{v.extent, v.inner, v.inner == 1 ? v.extent : 1, a.min, a.select_last},
         extremes_(extremes),
-        ops_(vector_ops(spec.isa)),
         element_(static_cast<int64_t>(Tensor::byte_size(spec.inputs[0].dtype, 1))),
         wide_(spec.outputs[0].dtype == DType::kI64) {
     if (spec.inputs[0].dtype != DType::kF32) return;
-    by_line_ = v.inner == 1 && !a.min;
+    if (v.inner == 1 && v.extent >= ExtremeLines::kLeastExtent) of_line_ = SMELT_FOR_LEVEL(spec.isa, extreme_of_line);
     if (v.inner > 1) side_by_side_ = SMELT_FOR_LEVEL(spec.isa, extremes_side_by_side);
   }
   Status run(KernelContext& ctx) const override {
@@ -137,17 +167,8 @@ class ArgReduce final : public Kernel {
   void extremes(const void* from, int64_t n, int32_t* at) const {
     const auto* x = static_cast<const float*>(from);
     if (side_by_side_) return side_by_side_(lines_, x, n, at);
-    if (!by_line_) return extremes_(lines_, from, n, at);
-    for (int64_t i = 0; i < n; ++i, x += v_.extent) at[i] = static_cast<int32_t>(largest_at(x));
-  }
-  int64_t largest_at(const float* x) const {
-    const int64_t n = v_.extent;
-    const float largest = ops_.reduce_max(x, n);
-    if (std::isnan(largest)) return std::ranges::find_if(x, x + n, [](float v) { return std::isnan(v); }) - x;
-    if (!lines_.last) return std::ranges::find(x, x + n, largest) - x;
-    int64_t i = n - 1;
-    while (x[i] != largest) --i;
-    return i;
+    if (!of_line_) return extremes_(lines_, from, n, at);
+    for (int64_t i = 0; i < n; ++i, x += v_.extent) at[i] = static_cast<int32_t>(of_line_(lines_, x));
   }
   void store(const int32_t* at, int64_t n, Tensor& y, int64_t first) const {
     if (wide_)
@@ -159,9 +180,9 @@ class ArgReduce final : public Kernel {
   AxisView v_;
   ExtremeLines lines_;
   Extremes extremes_;
-  const VectorOps& ops_;
   int64_t element_;  ///< bytes
-  bool wide_, by_line_ = false;
+  bool wide_;
+  int64_t (*of_line_)(const ExtremeLines&, const float*) = nullptr;
   void (*side_by_side_)(const ExtremeLines&, const float*, int64_t, int32_t*) = nullptr;
 };
 

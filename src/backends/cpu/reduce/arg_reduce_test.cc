@@ -40,5 +40,24 @@ TEST(ArgReduce, TypesAxesAndTies) {
         }
 }
 
+TEST(ArgReduce, LinesOfAnyLength) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (int64_t n = 13; n < 100; ++n)
+    for (int form = 0; form < 4; ++form) {
+      ArgReduceAttrs a;
+      a.axis = 1;
+      a.min = form & 1;
+      a.select_last = form & 2;
+      a.to = DType::kI64;
+      Tensor x = random_tensor(DType::kF32, {8, n}, -9, 9, static_cast<uint32_t>(n));
+      auto* v = x.data<float>();
+      const float most = a.min ? -10 : 10;
+      v[0] = v[n - 1] = v[n] = v[3 * n - 1] = v[3 * n + n / 2] = v[3 * n + n / 2 + 1] = most;
+      v[4 * n + n - 1] = v[5 * n] = v[6 * n + n / 3] = v[6 * n + n - 2] = nan;
+      const OpCase c{Cat(n, " form ", form), Op::kArgReduce, make_attrs<ArgReduceAttrs>(a), {std::move(x)}};
+      check_on_cpu(c, "arg_reduce");
+    }
+}
+
 }  // namespace
 }  // namespace smelt
