@@ -11,7 +11,7 @@
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
 
-#include "backends/cpu/core/log_of_sums-inl.h"
+#include "backends/cpu/core/log-inl.h"
 #include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/prefetch.h"
 #include "backends/cpu/core/vectors-inl.h"

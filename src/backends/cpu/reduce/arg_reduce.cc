@@ -68,7 +68,7 @@ int64_t extreme_of_line(const ExtremeLines& l, const float* x) {
   const auto find = [&](auto is) HWY_ATTR {
     for (int64_t i = 0;; i = std::min(i + lanes, n - lanes))
       if (const auto found = is(numbers(i)); !hn::AllFalse(d, found))
-        return i + static_cast<int64_t>(hn::FindKnownFirstTrue(d, found));
+        return i + static_cast<int64_t>(hn::FindFirstTrue(d, found));
   };
   V best = numbers(n - lanes), second = best;
   auto unordered = hn::IsNaN(best);

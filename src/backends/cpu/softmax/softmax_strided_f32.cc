@@ -9,7 +9,7 @@
 #include "backends/cpu/core/highway.h"
 
 #include "backends/cpu/core/kernel.h"
-#include "backends/cpu/core/log_of_sums-inl.h"
+#include "backends/cpu/core/log-inl.h"
 #include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "ops/common/index.h"

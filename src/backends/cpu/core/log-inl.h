@@ -1,11 +1,11 @@
 // Logarithms for softmax. Include after hwy/highway.h in files that are compiled once a target.
 #include <hwy/contrib/math/math-inl.h>
 
-#if defined(SMELT_CPU_LOG_OF_SUMS_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef SMELT_CPU_LOG_OF_SUMS_INL_H
-#undef SMELT_CPU_LOG_OF_SUMS_INL_H
+#if defined(SMELT_CPU_LOG_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef SMELT_CPU_LOG_INL_H
+#undef SMELT_CPU_LOG_INL_H
 #else
-#define SMELT_CPU_LOG_OF_SUMS_INL_H
+#define SMELT_CPU_LOG_INL_H
 #endif
 
 HWY_BEFORE_NAMESPACE();
