@@ -76,7 +76,7 @@ smelt_layer(tensor base)
 smelt_layer(graph base tensor)
 smelt_layer(ops base tensor graph)
 # Families whose reference kernels rarely run, since the back-ends have kernels of their own: compiled for size.
-smelt_part(ops reference "attention|container|control/(control|custom)|conv|elementwise/binary_fixed|gather/(combine|lookup|select)|matmul|ml/(decoding|features|maps)|normalization|pool|random|recurrent|reduce|resize|shape|signal|softmax|sort/unique|strings")
+smelt_part(ops reference "attention|container|control/(control|custom)|conv|elementwise|gather|matmul|ml/(decoding|features|maps)|normalization|pool|random|recurrent|reduce|resize|shape|signal|softmax|sort/unique|strings")
 # Shape rules' driver, builder and checks, the operator table: what loading and planning call.
 smelt_part(ops building "core/(builder|decomposition|infer|kernel_condition|table|verify)|common/(enums|infer|output_type)")
 set(below base tensor graph ops)
@@ -100,6 +100,9 @@ if(NOT SMELT_FOR)  # models written in other formats
   smelt_layer(convert ${below} formats passes backends/backend.h runtime)
 endif()
 
+# Loops over elements that no vector type spells out: the compiler makes the vectors.
+smelt_part(backends/cpu loops "core/(broadcast|float16)|elementwise/(binary_unquantized|cast|where)|resize/resize_nearest")
+
 # What runs once a model, not once an element, is compiled for size: half of the code, and sooner compiled.
 check_cxx_compiler_flag(-Oz SMELT_HAS_OZ)  # GCC 12, Clang
 set(SMELT_FOR_SIZE $<$<CONFIG:Release>:$<IF:$<BOOL:${SMELT_HAS_OZ}>,-Oz,-Os>>)
@@ -122,9 +125,11 @@ foreach(layer ${once})
   target_compile_options(${layer} PRIVATE ${SMELT_FEW_ROUNDS})
 endforeach()
 # Loops begin at aligned addresses; functions and targets of jumps need not.
-foreach(layer smelt_base smelt_tensor smelt_graph smelt_ops smelt_runtime smelt_backends_cpu)
+foreach(layer smelt_base smelt_tensor smelt_graph smelt_ops smelt_runtime smelt_backends_cpu smelt_backends_cpu_loops)
   target_compile_options(${layer} PRIVATE $<$<CONFIG:Release>:-fno-align-functions$<SEMICOLON>-fno-align-jumps>)
 endforeach()
+target_compile_options(smelt_backends_cpu_loops PRIVATE
+  $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-ftree-vectorize$<SEMICOLON>-fvect-cost-model=dynamic>)
 foreach(layer ${SMELT_LAYERS})  # the larger a unit, the less is inlined
   if(layer MATCHES "^smelt_(formats|ops_reference|passes)$")
     smelt_unity(${layer} 24 JOIN)
@@ -136,6 +141,7 @@ endforeach()
 smelt_precompile(smelt_ops <ops/core/op.h> <tensor/numeric.h>)
 smelt_precompile(smelt_formats <ops/core/op.h> <tensor/numeric.h>)
 smelt_precompiled_by(smelt_runtime smelt_ops)
+smelt_precompiled_by(smelt_backends_cpu_loops smelt_backends_cpu)
 foreach(layer smelt_ops_reference smelt_ops_building smelt_passes smelt_runtime_planning smelt_c_api)
   smelt_precompiled_by(${layer} smelt_formats)
 endforeach()

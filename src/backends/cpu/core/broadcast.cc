@@ -1,6 +1,6 @@
 #include "backends/cpu/core/broadcast.h"
 
-#include <cstring>
+#include <algorithm>
 
 namespace smelt {
 namespace {
@@ -9,6 +9,10 @@ template <class T>
 void write_out(const ShortRows& rows, int64_t first, int64_t count, char* wide) {
   const auto* from = reinterpret_cast<const T*>(rows.from) + first * rows.row;
   auto* to = reinterpret_cast<T*>(wide);
+  if (rows.row == 0 && rows.step == 0) {
+    std::fill_n(to, count * rows.inner, *from);
+    return;
+  }
   for (int64_t r = 0; r < count; ++r, from += rows.row)
     for (int64_t i = 0; i < rows.inner; ++i) *to++ = from[i * rows.step];
 }

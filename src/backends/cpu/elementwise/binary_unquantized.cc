@@ -12,17 +12,13 @@
 namespace smelt {
 namespace {
 
-using Rows = void (*)(const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n);
+using Rows = void (*)(const void* a, const void* b, void* y, int64_t n);
 
 template <class T, class Out, class F>
-void rows(const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+void rows(const void* a, const void* b, void* y, int64_t n) {
   const auto *p = static_cast<const T*>(a), *q = static_cast<const T*>(b);
   auto* to = static_cast<Out*>(y);
-  if (sa && sb) {
-    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Out>(F::apply(p[i], q[i]));
-  } else {
-    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Out>(F::apply(p[i * sa], q[i * sb]));
-  }
+  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Out>(F::apply(p[i], q[i]));
 }
 
 /// Quotient rounded towards zero, or down (kFloor). 0 for a divisor of 0; the quotient by -1 wraps.
@@ -67,6 +63,10 @@ SMELT_BINARY(GreaterFn, a > b)
 SMELT_BINARY(GreaterEqualFn, a >= b)
 SMELT_BINARY(AndFn, (a != 0) & (b != 0))
 SMELT_BINARY(OrFn, (a != 0) | (b != 0))
+SMELT_BINARY(XorFn, (a != 0) != (b != 0))
+SMELT_BINARY(BitAndFn, a& b)
+SMELT_BINARY(BitOrFn, a | b)
+SMELT_BINARY(BitXorFn, a ^ b)
 SMELT_BINARY(SquareFn, a* a)
 #undef SMELT_BINARY
 
@@ -103,6 +103,12 @@ Rows wrapping(Binary fn) {
       return rows<T, T, MinFn>;
     case Binary::kMax:
       return rows<T, T, MaxFn>;
+    case Binary::kBitAnd:
+      return rows<T, T, BitAndFn>;
+    case Binary::kBitOr:
+      return rows<T, T, BitOrFn>;
+    case Binary::kBitXor:
+      return rows<T, T, BitXorFn>;
     default:
       return comparison<T>(fn);
   }
@@ -151,9 +157,10 @@ Rows choose(const KernelSpec& spec) {
     case DType::kU64:
       return wrapping<uint64_t>(fn);
     case DType::kBool:
-      return fn == Binary::kLogicalAnd  ? rows<uint8_t, uint8_t, AndFn>
-             : fn == Binary::kLogicalOr ? rows<uint8_t, uint8_t, OrFn>
-                                        : nullptr;
+      return fn == Binary::kLogicalAnd   ? rows<uint8_t, uint8_t, AndFn>
+             : fn == Binary::kLogicalOr  ? rows<uint8_t, uint8_t, OrFn>
+             : fn == Binary::kLogicalXor ? rows<uint8_t, uint8_t, XorFn>
+                                         : nullptr;
     default:
       return nullptr;
   }
@@ -185,7 +192,7 @@ class BinaryUnquantized final : public Kernel {
     loops_.each_row(ctx, size_, out_size_,
                     [&](const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
                       if (rows_)
-                        rows_(a, sa, b, sb, y, n);
+                        in_rows(a, sa, b, sb, y, n);
                       else
                         compare_(comparison_, static_cast<const float*>(a), sa, static_cast<const float*>(b), sb, n,
                                  static_cast<uint8_t*>(y));
@@ -194,6 +201,19 @@ class BinaryUnquantized final : public Kernel {
   }
 
  private:
+  /// A number that stays the same along a row is written out for a part of the row.
+  void in_rows(const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) const {
+    if (sa && sb) return rows_(a, b, y, n);
+    const auto *from_a = static_cast<const char*>(a), *from_b = static_cast<const char*>(b);
+    auto* to = static_cast<char*>(y);
+    const int64_t most = std::min(n, LongRows::kBytes / size_);
+    LongRows same_a({from_a, 0, 0, 1, size_}), same_b({from_b, 0, 0, 1, size_});
+    for (int64_t i = 0; i < n; i += most, to += most * out_size_) {
+      const int64_t part = std::min(most, n - i);
+      rows_(sa ? from_a + i * size_ : same_a(i, part), sb ? from_b + i * size_ : same_b(i, part), to, part);
+    }
+  }
+
   Rows rows_;
   Comparison comparison_{};
   CompareF32 compare_ = nullptr;

@@ -15,17 +15,20 @@ TEST(BinaryUnquantized, FunctionsAndTypes) {
   for (const DType type : {DType::kI32, DType::kI64, DType::kF32, DType::kBool})
     for (int i = 0; i < static_cast<int>(Binary::kCount); ++i) {
       const auto fn = static_cast<Binary>(i);
-      const bool logical = fn == Binary::kLogicalAnd || fn == Binary::kLogicalOr;
+      const bool logical = fn == Binary::kLogicalAnd || fn == Binary::kLogicalOr || fn == Binary::kLogicalXor;
+      const bool bits = fn == Binary::kBitAnd || fn == Binary::kBitOr || fn == Binary::kBitXor;
       if (logical != (type == DType::kBool)) continue;
       if (!logical && fn != Binary::kAdd && fn != Binary::kSub && fn != Binary::kMul && fn != Binary::kMin &&
-          fn != Binary::kMax && (fn < Binary::kEqual || fn > Binary::kGreaterEqual))
+          fn != Binary::kMax && (fn < Binary::kEqual || fn > Binary::kGreaterEqual) && (!bits || type == DType::kF32))
         continue;
-      OpCase c{Cat(to_string(fn), ' ', to_string(type)),
-               Op::kBinary,
-               make_attrs<BinaryAttrs>(fn),
-               {random_tensor(type, {5, 1, 9}, 0, type == DType::kBool ? 1 : 4, 1),
-                random_tensor(type, {7, 9}, 0, type == DType::kBool ? 1 : 4, 2)}};
-      check_on_cpu(c, type == DType::kF32 && !gives_bool(fn) ? "binary_f32" : "binary_unquantized");
+      for (const auto& [a, b] : {std::pair{Shape{5, 1, 9}, Shape{7, 9}}, {{90}, {}}, {{}, {90}}, {{1}, {}}}) {
+        OpCase c{Cat(to_string(fn), ' ', to_string(type), a.str(), b.str()),
+                 Op::kBinary,
+                 make_attrs<BinaryAttrs>(fn),
+                 {random_tensor(type, a, 0, type == DType::kBool ? 1 : 4, 1),
+                  random_tensor(type, b, 0, type == DType::kBool ? 1 : 4, 2)}};
+        check_on_cpu(c, type == DType::kF32 && !gives_bool(fn) ? "binary_f32" : "binary_unquantized");
+      }
     }
   OpCase square{"x^2",
                 Op::kBinary,

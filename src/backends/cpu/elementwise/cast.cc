@@ -1,4 +1,5 @@
 // Conversions of element types of whole bytes.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -53,6 +54,16 @@ Convert to_integers(const CastAttrs& a) {
   return a.clamp ? convert_to_integers<From, To, false, true> : convert_to_integers<From, To, false, false>;
 }
 
+constexpr int64_t kBlock = 256;
+/// The whole parts of kBlock numbers. False if one is not from `low` on or not below `end`, bounds of int32.
+bool whole_parts(const float* x, float low, float end, int32_t* y) {
+  int32_t inside = 0;
+  for (int64_t i = 0; i < kBlock; ++i) inside += static_cast<int32_t>(x[i] >= low) & static_cast<int32_t>(x[i] < end);
+  if (inside < kBlock) return false;
+  for (int64_t i = 0; i < kBlock; ++i) y[i] = static_cast<int32_t>(x[i]);
+  return true;
+}
+
 /// Real parts of complex64.
 void real_parts(const void* x, int64_t n, void* y) {
   const auto* from = static_cast<const float*>(x);
@@ -105,6 +116,43 @@ class CastFloat16 final : public Kernel {
   const Converter& convert_;
 };
 
+/// From float32 to integers without rounding: most numbers fit int32.
+class CastToIntegers final : public Kernel {
+ public:
+  /// convert: of any numbers; narrow: of integers.
+  CastToIntegers(Convert convert, Convert narrow, DType to, bool clamp, int64_t n)
+      : convert_(convert), narrow_(narrow), bytes_(static_cast<int64_t>(Tensor::byte_size(to, 1))), n_(n) {
+    by_number(to, [&](auto number) {
+      using T = decltype(number);
+      if constexpr (std::is_integral_v<T> && sizeof(T) < sizeof(int32_t)) {
+        if (!clamp) return;
+        low_ = static_cast<float>(std::numeric_limits<T>::min());
+        end_ = static_cast<float>(std::numeric_limits<T>::max()) + 1;
+      }
+    });
+  }
+  Status run(KernelContext& ctx) const override {
+    const auto* x = ctx.input(0).data<float>();
+    auto* y = ctx.output(0).data<std::byte>();
+    ctx.threads().parallel_for(n_, 64 * kBlock, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i += kBlock) {
+        const int64_t n = std::min(kBlock, end - i);
+        int32_t whole[kBlock];
+        if (n == kBlock && whole_parts(x + i, low_, end_, whole))
+          narrow_(whole, n, y + i * bytes_);
+        else
+          convert_(x + i, n, y + i * bytes_);
+      }
+    });
+    return Ok();
+  }
+
+ private:
+  Convert convert_, narrow_;
+  int64_t bytes_, n_;
+  float low_ = -0x1p31f, end_ = 0x1p31f;
+};
+
 class Cast final : public Kernel {
  public:
   Cast(Convert convert, int64_t n) : convert_(convert), n_(n) {}
@@ -126,7 +174,11 @@ class Cast final : public Kernel {
   const auto half = [](DType t) { return t == DType::kF16 || t == DType::kBF16; };
   if ((half(x.dtype) && y.dtype == DType::kF32) || (x.dtype == DType::kF32 && half(y.dtype)))
     return std::make_unique<CastFloat16>(x.dtype, y.dtype, x.shape.elements(), converter(spec.isa));
-  const Convert convert = conversion(x.dtype, y.dtype, spec.attrs<CastAttrs>());
+  const auto& attrs = spec.attrs<CastAttrs>();
+  const Convert convert = conversion(x.dtype, y.dtype, attrs);
+  const Convert narrow = conversion(DType::kI32, y.dtype, attrs);
+  if (x.dtype == DType::kF32 && convert && narrow && is_integer(y.dtype) && !attrs.round)
+    return std::make_unique<CastToIntegers>(convert, narrow, y.dtype, attrs.clamp, x.shape.elements());
   return convert ? std::make_unique<Cast>(convert, x.shape.elements()) : nullptr;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/cat.h"
 #include "ops/elementwise/elementwise.h"
+#include "tensor/numeric.h"
 #include "tests/support/cpu_check.h"
 
 namespace smelt {
@@ -28,6 +29,23 @@ TEST(Cast, RealNumbersToIntegers) {
                  Op::kCast,
                  make_attrs<CastAttrs>(a),
                  {from}};
+        c.outputs[0].dtype = to;
+        check_on_cpu(c, "cast");
+      }
+}
+
+// Blocks of numbers that fit their type, and one with a number that does not.
+TEST(Cast, ManyRealNumbersToIntegers) {
+  for (const DType from : {DType::kF32, DType::kF64})
+    for (const DType to : {DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32, DType::kI64})
+      for (const bool clamp : {false, true}) {
+        CastAttrs a(to);
+        a.clamp = clamp;
+        Tensor x = random_tensor(from, {1300}, to == DType::kU8 || to == DType::kU16 ? 0 : -128, 127.9, 1);
+        set_double(x, 700, 6e9);
+        set_double(x, 1299, std::numeric_limits<double>::quiet_NaN());
+        OpCase c{
+            Cat(to_string(from), " to ", to_string(to), clamp), Op::kCast, make_attrs<CastAttrs>(a), {std::move(x)}};
         c.outputs[0].dtype = to;
         check_on_cpu(c, "cast");
       }

@@ -22,14 +22,23 @@ void select_rows(const uint8_t* c, const void* a, const void* b, const Steps& st
       std::fill_n(to, n, *from);
     else
       std::copy_n(from, n, to);
-  } else if (steps == Steps{1, 1, 1}) {
-    for (int64_t i = 0; i < n; ++i) to[i] = c[i] ? p[i] : q[i];
-  } else if (steps == Steps{1, 1, 0}) {
-    for (int64_t i = 0; i < n; ++i) to[i] = c[i] ? p[i] : *q;
-  } else if (steps == Steps{1, 0, 1}) {
-    for (int64_t i = 0; i < n; ++i) to[i] = c[i] ? *p : q[i];
+  } else if (steps[1] == 1 && steps[2] == 1) {
+    for (int64_t i = 0; i < n; ++i) {
+      const T v = p[i], w = q[i];  // both are read: no branches
+      to[i] = c[i] ? v : w;
+    }
+  } else if (steps[1] == 1) {
+    const T w = *q;
+    for (int64_t i = 0; i < n; ++i) {
+      const T v = p[i];
+      to[i] = c[i] ? v : w;
+    }
   } else {
-    for (int64_t i = 0; i < n; ++i) to[i] = c[i * steps[0]] ? p[i * steps[1]] : q[i * steps[2]];
+    const T v = *p;
+    for (int64_t i = 0; i < n; ++i) {
+      const T w = q[i * steps[2]];
+      to[i] = c[i] ? v : w;
+    }
   }
 }
 
