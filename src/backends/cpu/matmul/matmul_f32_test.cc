@@ -75,6 +75,25 @@ TEST(MatMulF32, NanStays) {
 TEST(MatMulF32, ConstantB) { check_all(false); }
 TEST(MatMulF32, DynamicB) { check_all(true); }
 
+// Lines of b as they lie, rows of b as they lie, one column, one row of few entries less than whole vectors.
+TEST(MatMulVectorF32, LinesAndRows) {
+  for (const MatMulRow& r : {MatMulRow{{1, 100}, {33, 100}, false, true},
+                             {{2, 3, 1, 64}, {2, 3, 77, 64}, false, true},
+                             {{4, 2, 3, 70}, {4, 1, 19, 70}, false, true, {-1}, 0.25},
+                             {{5, 1, 40}, {5, 40, 70}},
+                             {{1, 300}, {300, 1030}},
+                             {{2, 4, 1, 33}, {4, 33, 16}},
+                             {{40, 1000}, {1000, 1}},
+                             {{3, 33, 17}, {3, 17, 1}, false, false, {-1}, 2},
+                             {{16}, {16, 50}},
+                             {{6, 18}, {18}}}) {
+    OpCase c = matmul_case(r, true);
+    c.threaded = true;
+    check_on_cpu(c, "matmul_vector_f32", kTolerance);
+  }
+  check_on_cpu(matmul_case({{40, 1000}, {1000, 1}}, false), "matmul_vector_f32", kTolerance);
+}
+
 /// Rows and columns that are many enough on every level; all with two threads and more, since rows are many.
 const MatMulRow kStrassenRows[] = {
     {{181, 260}, {260, 530}, false, false, {530}, 1, 1, ActKind::kRelu},
