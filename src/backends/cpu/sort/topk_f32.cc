@@ -21,6 +21,17 @@ int32_t order_key(float x) {
   return bits ^ ((bits >> 31) & 0x7fffffff);
 }
 
+constexpr int64_t kBlock = 32;
+/// True if none of kBlock numbers side by side is larger than `least`, or smaller than it, or NaN.
+bool none_enters(const float* x, float least, bool largest) {
+  int32_t enter = 0;
+  if (largest)
+    for (int64_t i = 0; i < kBlock; ++i) enter += static_cast<int32_t>(!(x[i] <= least));
+  else
+    for (int64_t i = 0; i < kBlock; ++i) enter += static_cast<int32_t>(!(x[i] >= least));
+  return enter == 0;
+}
+
 class TopKF32 final : public Kernel {
  public:
   TopKF32(const Around& around, int64_t extent, int64_t k, bool largest, DType index_type)
@@ -54,11 +65,23 @@ class TopKF32 final : public Kernel {
   }
 
  private:
+  /// The first place from i on where an element may be among the largest, of which `least` is the least so far.
+  int64_t skip(const float* line, int64_t i, float least) const {
+    constexpr int64_t kRare = 256;  // of so many numbers one: in most blocks there is none that enters
+    if (around_.inner != 1 || extent_ < kRare * k_) return i;
+    while (i + kBlock <= extent_ && none_enters(line + i, least, flip_ == 0)) i += kBlock;
+    return i;
+  }
   /// Of equal elements the first one goes first.
   void select(const float* line, int64_t* best) const {
     int32_t keys[kMost];
-    int64_t count = 0;
+    int64_t count = 0, skipped = 0;
     for (int64_t i = 0; i < extent_; ++i) {
+      if (count == k_ && i >= skipped) {
+        i = skip(line, i, line[best[k_ - 1] * around_.inner]);
+        skipped = i + kBlock;
+        if (i == extent_) break;
+      }
       const int32_t key = order_key(line[i * around_.inner]) ^ flip_;
       if (count == k_ && key <= keys[k_ - 1]) continue;
       int64_t at = count < k_ ? count++ : k_ - 1;
@@ -83,7 +106,12 @@ class TopKF32 final : public Kernel {
     const auto place = [](int64_t e) { return static_cast<int64_t>(kPlaces - (static_cast<uint64_t>(e) & kPlaces)); };
     std::make_heap(best, best + k_, std::greater<>());
     float least = line[place(best[0]) * around_.inner];
-    for (int64_t i = k_; i < extent_; ++i) {
+    for (int64_t i = k_, skipped = k_; i < extent_; ++i) {
+      if (i >= skipped) {
+        i = skip(line, i, least);
+        skipped = i + kBlock;
+        if (i == extent_) break;
+      }
       const float x = line[i * around_.inner];
       if (flip_ == 0 ? x <= least : x >= least) continue;
       const int64_t found = entry(i);
