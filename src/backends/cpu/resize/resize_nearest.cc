@@ -39,12 +39,7 @@ class ResizeNearest final : public Kernel {
       ++runs_.back().count;
     }
     const bool scattered = runs_.size() * 4 > last_.size();
-    gather_ = !scattered   ? nullptr
-              : unit_ == 1 ? gather<uint8_t>
-              : unit_ == 2 ? gather<uint16_t>
-              : unit_ == 4 ? gather<uint32_t>
-              : unit_ == 8 ? gather<uint64_t>
-                           : nullptr;
+    if (scattered) choose_gather();
   }
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<std::byte>();
@@ -69,6 +64,18 @@ class ResizeNearest final : public Kernel {
   struct Run {
     int64_t from, count;
   };
+  void choose_gather() {
+    bool twice = last_.size() % 2 == 0;
+    for (size_t i = 0; i < last_.size(); ++i) twice = twice && last_[i] == last_[0] + static_cast<int64_t>(i / 2);
+    const auto choose = [&](auto unit) {
+      using T = decltype(unit);
+      if (unit_ == int64_t{sizeof(T)}) gather_ = twice ? each_twice<T> : gather<T>;
+    };
+    choose(uint8_t{});
+    choose(uint16_t{});
+    choose(uint32_t{});
+    choose(uint64_t{});
+  }
   static bool is_identity(const Ints& table, int64_t n) {
     if (static_cast<int64_t>(table.size()) != n) return false;
     for (int64_t i = 0; i < n; ++i)
@@ -98,6 +105,13 @@ class ResizeNearest final : public Kernel {
     const T* from = reinterpret_cast<const T*>(x);
     T* to = reinterpret_cast<T*>(y);
     for (size_t i = 0; i < n; ++i) to[i] = from[entries[i]];
+  }
+  /// gather() of entries that follow one another, each two times.
+  template <class T>
+  static void each_twice(const std::byte* x, const int64_t* entries, size_t n, std::byte* y) {
+    const T* from = reinterpret_cast<const T*>(x) + entries[0];
+    T* to = reinterpret_cast<T*>(y);
+    for (size_t i = 0; i < n / 2; ++i) to[2 * i] = to[2 * i + 1] = from[i];
   }
 
   std::vector<Ints> tables_;  ///< of the dimensions before the last
