@@ -78,12 +78,10 @@ void merged_line(const PoolShape& s, const T* image, int64_t index, T lowest, co
   merge_windows(d, s.channels, 0, merged, y, max);
 }
 
-/// Lines [first, second) of an image, those of all depths, under windows of lines [first, last) of output.
-std::pair<int64_t, int64_t> lines_under(const PoolShape& s, int64_t first, int64_t last) {
-  const WindowDim& h = s.dims[1];
-  if (s.dims[0].in > 1 || s.dims[0].out > 1) return {0, s.dims[0].in * h.in};
-  const int64_t end = (last - 1) * h.stride - h.pad_begin + h.extent();
-  return {std::clamp<int64_t>(first * h.stride - h.pad_begin, 0, h.in), std::clamp<int64_t>(end, 0, h.in)};
+/// Entries [first, second) along a dimension under windows [first, last) of it.
+std::pair<int64_t, int64_t> under(const WindowDim& d, int64_t first, int64_t last) {
+  const int64_t end = (last - 1) * d.stride - d.pad_begin + d.extent();
+  return {std::clamp<int64_t>(first * d.stride - d.pad_begin, 0, d.in), std::clamp<int64_t>(end, 0, d.in)};
 }
 
 /// Parts of an image that are pooled one after the other: a near cache holds one, and threads share them.
@@ -189,11 +187,23 @@ class PoolF32 final : public Kernel {
     scales_.resize(scales_.size() + 16);  // which vectors may read
     for (const int64_t i : at) scales_of_lines_.push_back(scales_.data() + i);
   }
+  /// True if a window of those lines lies on NaN, or one near it.
+  bool sees_nan(const PlaneRun<float>& run) const {
+    const WindowDim &depth = s_.dims[0], &height = s_.dims[1];
+    const int64_t row = s_.dims[2].in * s_.channels, last = run.last - 1;
+    const int64_t z0 = run.first / height.out, z1 = last / height.out;
+    const auto slices = under(depth, z0, z1 + 1);
+    // Lines of one slice of the output see few lines of each slice of the input, lines of several see all.
+    const auto lines = z0 == z1 ? under(height, run.first % height.out, last % height.out + 1)
+                                : std::pair<int64_t, int64_t>(0, height.in);
+    for (int64_t z = slices.first; z < slices.second; ++z)
+      if (pools_.has_nan(run.x + (z * height.in + lines.first) * row, (lines.second - lines.first) * row)) return true;
+    return false;
+  }
   void some_lines(const PlaneRun<float>& run) const {
     if (!s_.maximum) return pools_.mean_f32(s_, {scales_of_lines_.data(), s_.lo, s_.hi}, run);
-    const int64_t row = s_.dims[2].in * s_.channels, n = s_.dims[2].out * s_.channels;
-    const auto [begin, end] = lines_under(s_, run.first, run.last);
-    if (pools_.has_nan(run.x + begin * row, (end - begin) * row)) {
+    const int64_t n = s_.dims[2].out * s_.channels;
+    if (sees_nan(run)) {
       for (int64_t i = run.first; i < run.last; ++i) line(run.x, i, run.y, run.taps);
       return;
     }

@@ -103,6 +103,25 @@ TEST(CpuPool, NanStays) {
       }
 }
 
+// Parts of an image look for NaN in what their windows see alone.
+TEST(CpuPool, OneNanOfAVolume) {
+  PoolRow row;
+  row.image = {1, 6, 80, 48, 2};
+  row.kernel = row.strides = {2, 2, 2};
+  for (const int64_t threads : {1, 2})
+    for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
+      OpCase c = pool_case(row, PoolKind::kMax, layout);
+      c.threaded = threads > 1;
+      const int64_t n = c.inputs[0].elements();
+      for (const int64_t at : {int64_t{0}, n / 7, n / 2 - 1, n / 2, 5 * n / 6, n - 1}) {
+        Tensor x = f32(c.inputs[0].shape());
+        x.data<float>()[at] = std::numeric_limits<float>::quiet_NaN();
+        c.inputs[0] = std::move(x);
+        check_on_cpu(c, "pool_f32");
+      }
+    }
+}
+
 TEST(CpuPool, Bytes) {
   for (const PoolRow& r : kPools)
     for (PoolKind kind : {PoolKind::kMax, PoolKind::kAverage})
