@@ -24,11 +24,6 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 using One = hn::CappedTag<float, 1>;
 
-template <class Tag, class W>
-HWY_INLINE W larger(Tag, W best, W v) {
-  return hn::IfThenElse(hn::Or(hn::Gt(v, best), hn::IsNaN(v)), v, best);
-}
-
 void max_taps(const float* const* taps, int64_t count, int64_t n, float* y) {
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
     // True if one is no number is collected beside the maximum: each then waits for one operation a tap.
@@ -44,10 +39,24 @@ void max_taps(const float* const* taps, int64_t count, int64_t n, float* y) {
 }
 
 void sum_taps(const float* const* taps, int64_t count, int64_t n, float* y) {
-  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
-    auto sum = part.load(taps[0] + i);
-    for (int64_t t = 1; t < count; ++t) sum = hn::Add(sum, part.load(taps[t] + i));
-    part.store(sum, y + i);
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int kTogether = 4;  // neighbours: a sum waits for its own results
+  int64_t first = 0;
+  for (; first + kTogether * lanes <= n; first += kTogether * lanes) {
+    V sums[kTogether];
+#pragma GCC unroll 4
+    for (int i = 0; i < kTogether; ++i) sums[i] = hn::LoadU(d, taps[0] + first + i * lanes);
+    for (int64_t t = 1; t < count; ++t)
+#pragma GCC unroll 4
+      for (int i = 0; i < kTogether; ++i) sums[i] = hn::Add(sums[i], hn::LoadU(d, taps[t] + first + i * lanes));
+#pragma GCC unroll 4
+    for (int i = 0; i < kTogether; ++i) hn::StoreU(sums[i], d, y + first + i * lanes);
+  }
+  each_vector(n - first, [&](auto part, int64_t i) HWY_ATTR {
+    auto sum = part.load(taps[0] + first + i);
+    for (int64_t t = 1; t < count; ++t) sum = hn::Add(sum, part.load(taps[t] + first + i));
+    part.store(sum, y + first + i);
   });
 }
 
@@ -148,16 +157,30 @@ float reduce_max(const float* x, int64_t n) {
 /// The largest element, NaN if there is one.
 float reduce_max_or_nan(const float* x, int64_t n) {
   const D d;
-  V v = hn::Set(d, x[0]);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V first = hn::Set(d, x[0]);
+  V v = first, w = first;
+  auto none = hn::IsNaN(first);
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const V a = hn::LoadU(d, x + i), b = hn::LoadU(d, x + i + lanes);
+    v = hn::Max(a, v);
+    w = hn::Max(b, w);
+    none = hn::Or(none, hn::Or(hn::IsNaN(a), hn::IsNaN(b)));
+  }
   float best = x[0];
-  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
-    if constexpr (part.kSingle)
-      best = x[i] > best || x[i] != x[i] ? x[i] : best;
-    else
-      v = larger(d, v, part.rest_as(part.load(x + i), hn::Set(d, x[0])));
+  each_vector(n - i, [&](auto part, int64_t at) HWY_ATTR {
+    const float* from = x + i + at;
+    if constexpr (part.kSingle) {
+      best = *from > best || *from != *from ? *from : best;
+    } else {
+      const V a = part.rest_as(part.load(from), first);
+      v = hn::Max(a, v);
+      none = hn::Or(none, hn::IsNaN(a));
+    }
   });
-  if (!hn::AllFalse(d, hn::IsNaN(v)) || best != best) return std::numeric_limits<float>::quiet_NaN();
-  return std::max(best, hn::GetLane(hn::MaxOfLanes(d, v)));
+  if (!hn::AllFalse(d, none) || best != best) return std::numeric_limits<float>::quiet_NaN();
+  return std::max(best, hn::GetLane(hn::MaxOfLanes(d, hn::Max(v, w))));
 }
 
 /// Sum of f(x[i]) in float32 over stretches, which are added in double.

@@ -103,9 +103,9 @@ SMELT_BENCH_CASES(matmul) {
     const ValueType i8 = quantized_type(DType::kI8, 0.3f, 5), real = ValueType::tensor(DType::kF32);
     const auto add = [&](OpCase c) { cases.add(std::move(c), s.operations()); };
     add(matmul_case(s, "f32", unquantized, f32(rows), f32(columns, 2)));
-    OpCase computed = matmul_case(s, "f32_f32", unquantized, f32(rows), f32(columns, 2));
-    computed.constants.clear();
-    add(std::move(computed));
+    OpCase varying = matmul_case(s, "f32_f32", unquantized, f32(rows), f32(columns, 2));
+    varying.constants.clear();
+    add(std::move(varying));
     add(matmul_case(s, "f16", unquantized, random_tensor(DType::kF16, rows, -1, 1, 1),
                     random_tensor(DType::kF16, columns, -1, 1, 2)));
     add(matmul_case(s, "f32_f16", unquantized, f32(rows), widened(random_tensor(DType::kF16, columns, -1, 1, 2))));
