@@ -1,11 +1,22 @@
+#include <utility>
 #include <vector>
 
 #include "ops/core/op.h"
 #include "ops/shape/shape.h"
+#include "passes/fuse/pattern.h"
 #include "passes/passes.h"
 
 namespace smelt {
 namespace {
+
+/// Makes a constant second input of a Transpose its attribute.
+void state_permutation(const Graph& graph, Node& n) {
+  if (n.op != Op::kTranspose || n.inputs.size() != 2) return;
+  auto perm = permutation_of(graph, n);
+  if (!perm) return;
+  n.attrs = make_attrs<TransposeAttrs>(TransposeAttrs(std::move(*perm)));
+  n.inputs.resize(1);
+}
 
 /// The permutation of a Transpose that states it; null: another node.
 const std::vector<int64_t>* permutation(const Node& n) {
@@ -21,6 +32,7 @@ void merge_transposes(Graph& graph) {
   bool changed = false;
   for (size_t k = 0; k < graph.nodes.size(); ++k) {
     Node& n = graph.nodes[k];
+    state_permutation(graph, n);
     const auto* second = permutation(n);
     if (!second) continue;
     producer[static_cast<size_t>(n.outputs[0])] = static_cast<int>(k);

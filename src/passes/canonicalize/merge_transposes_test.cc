@@ -51,5 +51,16 @@ TEST(MergeTransposes, QuantizedValuesStay) {
   EXPECT_EQ(module->graphs[0].nodes.size(), 2u);
 }
 
+// As TFLite states it.
+TEST(MergeTransposes, AConstantOperandBecomesTheAttribute) {
+  auto module = test::module_of_one_graph();
+  Builder b(*module, 0);
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{2, 3, 4}));
+  const ValueId y = b.op(Op::kTranspose, make_attrs<TransposeAttrs>(), {x, b.i64({1, 2, 0})}).value();
+  b.graph().outputs = {b.op(Op::kTranspose, make_attrs<TransposeAttrs>(), {y, b.i64({0, 2, 1})}).value()};
+  check(module, 1);
+  EXPECT_EQ(module->graphs[0].nodes[0].inputs.size(), 1u);
+}
+
 }  // namespace
 }  // namespace smelt

@@ -245,6 +245,10 @@ class ChannelsLast {
       }
       case Op::kPad:
         return constant(n, 1) && !static_cast<const PadAttrs&>(*n.attrs).pairs && map_axes_input(n, r, r);
+      case Op::kTableFind:
+        return rewrite(n, n.attrs);
+      case Op::kSliceSize:
+        return slice_size(n, r);
       case Op::kSlice:
         return constant(n, 1) && map_axes_input(n, r, constant(n, 1)->elements());
       case Op::kReduce:
@@ -301,7 +305,7 @@ class ChannelsLast {
   }
   bool reshape(const Node& n) {
     const ValueId x = n.inputs[0], y = n.outputs[0];
-    if (!permutable(y) || type(x).quant || type(y).quant) return false;
+    if (!permutable(y)) return false;
     const ValueId from = existing_last(x);
     std::vector<int64_t> target = from == kNoValue ? std::vector<int64_t>{} : channels_last_target(g_, n);
     if (target.empty()) return false;
@@ -327,6 +331,18 @@ class ChannelsLast {
     Node m = n;
     m.inputs.resize(std::max<size_t>(m.inputs.size(), 4), kNoValue);
     m.inputs[3] = integers(map_axes(std::move(axes), r));
+    return rewrite(m, n.attrs);
+  }
+  bool slice_size(const Node& n, int r) {
+    Node m = n;
+    for (const size_t i : {1, 2}) {
+      const Tensor* t = constant(n, i);
+      if (!t || t->elements() != r) return false;
+      const std::vector<int64_t> first = ints_of(*t);
+      std::vector<int64_t> last;
+      for (const int64_t axis : channels_last_perm(r)) last.push_back(first[static_cast<size_t>(axis)]);
+      m.inputs[i] = integers(last);
+    }
     return rewrite(m, n.attrs);
   }
   bool reduce(const Node& n, int r) {

@@ -107,6 +107,37 @@ TEST(ChannelsLast, NodesBetweenTransposesNeedNone) {
   EXPECT_EQ(transposes_between(false), 1);
 }
 
+// Signals [1, 1, 20, 16] of bytes that are turned, cut and looked up as [1, 16, 20], as converters to TFLite spell it.
+TEST(ChannelsLast, QuantizedSignalsBetweenTransposesNeedNone) {
+  auto module = test::module_of_one_graph();
+  test::Forms f{Builder(*module, 0)};
+  const auto quant = std::make_shared<Quantization>();
+  quant->scales = {0.5f};
+  const ValueId x = f.b.input("x", ValueType::tensor(DType::kI8, Shape{1, 1, 20, 16}, quant));
+  ValueId y = f.reshape(f.transpose(x, {0, 3, 1, 2}), {1, 16, 20});
+  y = f.op(Op::kSliceSize, make_attrs<NoAttrs>(), {y, f.b.i64({0, 3, 5}), f.b.i64({1, 8, 15})});
+  std::vector<ValueId> find{y};
+  for (const Shape& shape : {Shape{256}, Shape{256}, Shape{}}) {
+    Tensor t(DType::kI8, shape);
+    for (int64_t i = 0; i < t.elements(); ++i) set_int(t, i, find.size() == 1 ? i - 128 : i * 7);
+    t.set_quant(quant);
+    find.push_back(f.b.constant("", t));
+  }
+  y = f.reshape(f.op(Op::kTableFind, make_attrs<NoAttrs>(), find), {1, 8, 1, 15});
+  Graph& graph = module->graphs[0];
+  graph.outputs = {f.transpose(y, {0, 2, 3, 1})};
+  Tensor in = test::random_tensor(DType::kI8, {1, 1, 20, 16}, -128, 127, 1);
+  in.set_quant(quant);
+  const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), in));
+  channels_last(graph);
+  EXPECT_TRUE(verify(*module).ok());
+  test::expect_near(test::run_on_reference(module, in), before, 0, 0);
+  for (const Node& n : graph.nodes)
+    if (n.op == Op::kTranspose) {
+      EXPECT_EQ(static_cast<const TransposeAttrs&>(*n.attrs).perm, (std::vector<int64_t>{0, 1, 2, 3}));
+    }
+}
+
 TEST(ChannelsLast, TransposedConvolutionsOfFewFilters) {
   auto module = test::module_of_one_graph();
   test::Forms f{Builder(*module, 0)};

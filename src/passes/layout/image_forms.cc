@@ -20,6 +20,8 @@ bool passes_layout_on(const Node& n) {
     case Op::kClamp:
     case Op::kPad:
     case Op::kSlice:
+    case Op::kSliceSize:
+    case Op::kTableFind:
     case Op::kResize:
     case Op::kReshape:
     case Op::kTranspose:  // of a channel shuffle, between two Reshapes
