@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "backends/cpu/core/slots.h"
@@ -10,6 +11,7 @@
 
 #include "backends/cpu/conv/conv_integer.h"
 #include "backends/cpu/conv/filter_key.h"
+#include "backends/cpu/conv/seen_taps.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
@@ -22,29 +24,55 @@ HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Channels [c0, c1), a multiple of the tag's lanes, of one row of output pixels. w: [taps][stride].
+/// Channels [c0, c1), a multiple of the tag's lanes of them, of one row of output pixels. w: [taps][stride].
 template <class T, class D>
 void sum_channels(D d, const ConvShape& g, const T* image, int32_t zero, const int32_t* w, int64_t stride, int64_t oy,
                   int64_t c0, int64_t c1, int32_t* y) {
   const hn::Rebind<T, D> d8;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t pixel = g.all_in();
-  for (int64_t ox = 0; ox < g.out[2]; ++ox)
-    for (int64_t c = c0; c < c1; c += lanes) {
-      auto sum = hn::Zero(d);
-      for (int64_t ky = 0; ky < g.kernel[1]; ++ky) {
-        const int64_t iy = oy * g.stride[1] - g.pad[1] + ky * g.dilation[1];
-        if (iy < 0 || iy >= g.in[1]) continue;
-        for (int64_t kx = 0; kx < g.kernel[2]; ++kx) {
-          const int64_t ix = ox * g.stride[2] - g.pad[2] + kx * g.dilation[2];
-          if (ix < 0 || ix >= g.in[2]) continue;
-          const auto x = hn::PromoteTo(d, hn::LoadU(d8, image + (iy * g.in[2] + ix) * pixel + c));
-          sum = hn::Add(sum,
-                        hn::Mul(hn::Sub(x, hn::Set(d, zero)), hn::LoadU(d, w + (ky * g.kernel[2] + kx) * stride + c)));
+  const int64_t pixel = g.all_in(), columns = g.kernel[2], next = g.stride[2] * pixel;
+  const int64_t first_line = oy * g.stride[1] - g.pad[1];
+  int64_t top = 0, bottom = g.kernel[1];  // the filter's lines that lie on the image
+  while (top < bottom && first_line + top * g.dilation[1] < 0) ++top;
+  while (bottom > top && first_line + (bottom - 1) * g.dilation[1] >= g.in[1]) --bottom;
+  // Pixels [whole, end) see all columns of the filter.
+  const int64_t end = seen(g, 2, columns - 1).second, whole = std::min(seen(g, 2, 0).first, end);
+  const auto zeros = hn::Set(d, zero);
+  constexpr int64_t kTogether = hn::MaxLanes(d) > 1 ? 4 : 1;  // pixels that share a filter's numbers
+  for (int64_t c = c0; c < c1; c += lanes) {
+    // Columns [first, last) of the filter at `count` pixels from ox on.
+    const auto pixels = [&](auto count, int64_t ox, int64_t first, int64_t last) HWY_ATTR {
+      constexpr int64_t kCount = decltype(count)::value;
+      hn::Vec<D> sums[kCount];
+#pragma GCC unroll 4
+      for (int64_t p = 0; p < kCount; ++p) sums[p] = hn::Zero(d);
+      for (int64_t ky = top; ky < bottom; ++ky) {
+        const int64_t ix = ox * g.stride[2] - g.pad[2] + first * g.dilation[2];
+        const T* x = image + ((first_line + ky * g.dilation[1]) * g.in[2] + ix) * pixel + c;
+        const int32_t* of_tap = w + (ky * columns + first) * stride + c;
+        for (int64_t kx = first; kx < last; ++kx, x += g.dilation[2] * pixel, of_tap += stride) {
+          const auto tap = hn::LoadU(d, of_tap);
+#pragma GCC unroll 4
+          for (int64_t p = 0; p < kCount; ++p)
+            sums[p] = hn::Add(sums[p], hn::Mul(hn::Sub(hn::PromoteTo(d, hn::LoadU(d8, x + p * next)), zeros), tap));
         }
       }
-      hn::StoreU(sum, d, y + ox * pixel + c);
+#pragma GCC unroll 4
+      for (int64_t p = 0; p < kCount; ++p) hn::StoreU(sums[p], d, y + (ox + p) * pixel + c);
+    };
+    for (int64_t ox = 0; ox < g.out[2];) {
+      if (kTogether > 1 && ox >= whole && ox + kTogether <= end) {
+        pixels(std::integral_constant<int64_t, kTogether>(), ox, 0, columns);
+        ox += kTogether;
+        continue;
+      }
+      int64_t first = 0, last = columns;
+      const int64_t left = ox * g.stride[2] - g.pad[2];
+      while (first < last && left + first * g.dilation[2] < 0) ++first;
+      while (last > first && left + (last - 1) * g.dilation[2] >= g.in[2]) --last;
+      pixels(std::integral_constant<int64_t, 1>(), ox++, first, last);
     }
+  }
 }
 
 template <class T>
@@ -52,9 +80,14 @@ void reduce_sum(const ConvShape& g, const T* image, int32_t zero, const int32_t*
                 int32_t* y) {
   const hn::ScalableTag<int32_t> d;
   const hn::CappedTag<int32_t, 1> one;
-  const int64_t n = g.all_in(), full = n / static_cast<int64_t>(hn::Lanes(d)) * static_cast<int64_t>(hn::Lanes(d));
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t n = g.all_in(), full = n / lanes * lanes;
   sum_channels<T>(d, g, image, zero, w, stride, oy, 0, full, y);
-  if (full < n) sum_channels<T>(one, g, image, zero, w, stride, oy, full, n, y);
+  if (full == n) return;
+  if (full > 0)  // the last vector overlaps the one before
+    sum_channels<T>(d, g, image, zero, w, stride, oy, n - lanes, n, y);
+  else
+    sum_channels<T>(one, g, image, zero, w, stride, oy, 0, n, y);
 }
 
 void depthwise_acc_row(bool is_signed, const ConvShape& g, const uint8_t* image, int32_t zero, const int32_t* w,
