@@ -16,17 +16,18 @@ class ModelButBuffers : private flatbuffers::Table {
   bool Verify(flatbuffers::Verifier& v) const {
     using M = tfl::Model;
     const auto& m = *reinterpret_cast<const M*>(this);
-    const auto tables = [&](flatbuffers::voffset_t field, const auto* list) {
-      return VerifyOffset(v, field) && v.VerifyVector(list) && v.VerifyVectorOfTables(list);
+    // An offset is verified before it is read.
+    const auto tables = [&](flatbuffers::voffset_t field, auto list) {
+      return VerifyOffset(v, field) && v.VerifyVector((m.*list)()) && v.VerifyVectorOfTables((m.*list)());
     };
     return VerifyTableStart(v) && VerifyField<uint32_t>(v, M::VT_VERSION, 4) &&
-           tables(M::VT_OPERATOR_CODES, m.operator_codes()) && tables(M::VT_SUBGRAPHS, m.subgraphs()) &&
+           tables(M::VT_OPERATOR_CODES, &M::operator_codes) && tables(M::VT_SUBGRAPHS, &M::subgraphs) &&
            VerifyOffset(v, M::VT_DESCRIPTION) && v.VerifyString(m.description()) && VerifyOffset(v, M::VT_BUFFERS) &&
            v.VerifyVector(m.buffers()) && VerifyOffset(v, M::VT_METADATA_BUFFER) &&
-           v.VerifyVector(m.metadata_buffer()) && tables(M::VT_METADATA, m.metadata()) &&
-           tables(M::VT_SIGNATURE_DEFS, m.signature_defs()) &&
-           tables(M::VT_EXTERNAL_BUFFER_GROUPS, m.external_buffer_groups()) &&
-           tables(M::VT_EXTERNAL_BUFFERS, m.external_buffers()) && v.EndTable();
+           v.VerifyVector(m.metadata_buffer()) && tables(M::VT_METADATA, &M::metadata) &&
+           tables(M::VT_SIGNATURE_DEFS, &M::signature_defs) &&
+           tables(M::VT_EXTERNAL_BUFFER_GROUPS, &M::external_buffer_groups) &&
+           tables(M::VT_EXTERNAL_BUFFERS, &M::external_buffers) && v.EndTable();
   }
 };
 
