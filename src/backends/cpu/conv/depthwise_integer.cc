@@ -78,16 +78,20 @@ void sum_channels(D d, const ConvShape& g, const T* image, int32_t zero, const i
 template <class T>
 void reduce_sum(const ConvShape& g, const T* image, int32_t zero, const int32_t* w, int64_t stride, int64_t oy,
                 int32_t* y) {
+  const int64_t n = g.all_in();
+  // The last vector overlaps the one before. False for fewer channels than a vector has.
+  const auto whole_vectors = [&](auto d) HWY_ATTR {
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    if (n < lanes) return false;
+    sum_channels<T>(d, g, image, zero, w, stride, oy, 0, n / lanes * lanes, y);
+    if (n % lanes != 0) sum_channels<T>(d, g, image, zero, w, stride, oy, n - lanes, n, y);
+    return true;
+  };
   const hn::ScalableTag<int32_t> d;
-  const hn::CappedTag<int32_t, 1> one;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t n = g.all_in(), full = n / lanes * lanes;
-  sum_channels<T>(d, g, image, zero, w, stride, oy, 0, full, y);
-  if (full == n) return;
-  if (full > 0)  // the last vector overlaps the one before
-    sum_channels<T>(d, g, image, zero, w, stride, oy, n - lanes, n, y);
-  else
-    sum_channels<T>(one, g, image, zero, w, stride, oy, 0, n, y);
+  if (whole_vectors(d)) return;
+  if constexpr (hn::MaxLanes(d) > 4)
+    if (whole_vectors(hn::Half<decltype(d)>())) return;
+  whole_vectors(hn::CappedTag<int32_t, 1>());
 }
 
 void depthwise_acc_row(bool is_signed, const ConvShape& g, const uint8_t* image, int32_t zero, const int32_t* w,
