@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstring>
 
 #include "ops/common/complex_view.h"
 #include "ops/common/infer.h"
@@ -27,8 +28,6 @@ void map_floats(const float* x, float* y, int64_t n, F&& f) {
 void unary_floats(const UnaryAttrs& attrs, const float* x, float* y, int64_t n) {
   const float a = static_cast<float>(attrs.a), b = static_cast<float>(attrs.b);
   switch (attrs.fn) {
-    case Unary::kIdentity:
-      return map_floats(x, y, n, [](float v) { return v; });
     case Unary::kAbs:
       return map_floats(x, y, n, [](float v) { return std::fabs(v); });
     case Unary::kNeg:
@@ -101,7 +100,9 @@ Status reference_Unary(KernelContext& ctx) {
   if (is_quantized(x) || is_quantized(y)) return unary_quantized(attrs, x, y);
   if (is_complex(x.dtype())) return unary_complex_tensor(attrs, x, y);
   const int64_t n = x.elements();
-  if (x.dtype() == DType::kF32 && y.dtype() == DType::kF32) {
+  if (attrs.fn == Unary::kIdentity && x.dtype() == y.dtype()) {
+    if (n > 0) std::memcpy(y.raw(), x.raw(), x.bytes());
+  } else if (x.dtype() == DType::kF32 && y.dtype() == DType::kF32) {
     unary_floats(attrs, x.data<float>(), y.data<float>(), n);
   } else if (is_float(x.dtype()) || is_float(y.dtype())) {
     for (int64_t i = 0; i < n; ++i) set_double(y, i, unary_real<double>(attrs, get_double(x, i)));

@@ -203,7 +203,7 @@ class BinaryUnquantized final : public Kernel {
  private:
   /// A number that stays the same along a row is written out for a part of the row.
   void in_rows(const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) const {
-    if (sa && sb) return rows_(a, b, y, n);
+    if ((sa && sb) || n == 1) return rows_(a, b, y, n);
     const auto *from_a = static_cast<const char*>(a), *from_b = static_cast<const char*>(b);
     auto* to = static_cast<char*>(y);
     const int64_t most = std::min(n, LongRows::kBytes / size_);
