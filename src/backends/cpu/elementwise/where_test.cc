@@ -16,13 +16,15 @@ TEST(Where, TypesAndBroadcasts) {
                                           {Shape{700, 3}, Shape{700, 1}, Shape{2, 1, 3}},
                                           {Shape{3}, Shape{40, 700, 1}, Shape{700, 1}},
                                           {Shape{40, 1}, Shape{300}, Shape{40, 1}},
-                                          {Shape{}, Shape{}, Shape{}}})
-      check_on_cpu({Cat(to_string(type), ' ', condition.str(), a.str(), b.str()),
-                    Op::kWhere,
-                    make_attrs<NoAttrs>(),
-                    {random_tensor(DType::kBool, condition, 0, 1, 1), random_tensor(type, a, 0, 1, 2),
-                     random_tensor(type, b, 0, 1, 3)}},
-                   "where");
+                                          {Shape{}, Shape{}, Shape{}}}) {
+      OpCase c{Cat(to_string(type), ' ', condition.str(), a.str(), b.str()),
+               Op::kWhere,
+               make_attrs<NoAttrs>(),
+               {random_tensor(DType::kBool, condition, 0, 1, 1), random_tensor(type, a, 0, 1, 2),
+                random_tensor(type, b, 0, 1, 3)}};
+      c.threaded = true;
+      check_on_cpu(c, "where");
+    }
 }
 
 }  // namespace
