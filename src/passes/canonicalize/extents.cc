@@ -8,6 +8,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"
+#include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
 #include "tensor/numeric.h"
 
@@ -51,6 +52,12 @@ std::optional<Extents> element(const Extents& x, int64_t at) {
 /// The only number of a list; nullopt for another list.
 std::optional<int64_t> number(const std::optional<Extents>& list) {
   return list && list->size() == 1 && (*list)[0].is_literal() ? std::optional((*list)[0].number) : std::nullopt;
+}
+
+/// A product with a number; 0 where there is none, or it is large.
+int64_t factor(int64_t product, const Extent& e) {
+  constexpr int64_t kMost = INT32_MAX;
+  return e.is_literal() && e.number > 0 && e.number < kMost && product < kMost ? product * e.number : 0;
 }
 
 /// Copies dimensions but for those along an axis, which may be negative.
@@ -105,6 +112,12 @@ std::optional<Extents> ExtentFlow::list(ValueId id) const {
   return i < lists_.size() ? lists_[i] : std::nullopt;
 }
 
+bool ExtentFlow::equal_lists(ValueId a, ValueId b) const {
+  const auto &x = lists_[static_cast<size_t>(a)], &y = lists_[static_cast<size_t>(b)];
+  const ValueType &t = graph_.value(a).type, &u = graph_.value(b).type;
+  return x && x == y && t.dtype == u.dtype && t.shape.rank() == u.shape.rank();
+}
+
 bool ExtentFlow::ranked(const Node& n, size_t input) const {
   return input < n.inputs.size() && n.inputs[input] != kNoValue && graph_.value(n.inputs[input]).type.ranked;
 }
@@ -144,6 +157,7 @@ Extents ExtentFlow::dims_of(const Node& n, ValueId out) const {
     case Op::kQuantizeLinear:
     case Op::kDequantizeLinear:
     case Op::kDynamicQuantize:
+    case Op::kRotary:
       return x;
     case Op::kBinary:
     case Op::kClamp:
@@ -185,6 +199,8 @@ Extents ExtentFlow::dims_of(const Node& n, ValueId out) const {
     case Op::kSplit:
       if (n.inputs.size() < 3) copy_but(made, x, static_cast<const SplitAttrs&>(*n.attrs).axis);
       return made;
+    case Op::kReduce:
+      return of_reduce(n, x);
     case Op::kSlice:
       if (const auto axis = n.inputs.size() > 3 ? number(list(n.inputs[3])) : std::nullopt) copy_but(made, x, *axis);
       return made;
@@ -224,7 +240,8 @@ Extents ExtentFlow::of_reshape(const Node& n, const Extents& x, Extents made) co
   const auto target = n.inputs.size() > 1 ? list(n.inputs[1]) : std::nullopt;
   if (!target || target->size() != made.size()) return {};
   const bool copies = !static_cast<const ReshapeAttrs&>(*n.attrs).allow_zero;
-  Extents left = x;  // that no other dimension is
+  Extents left = x;   // that no other dimension is
+  int64_t times = 1;  // product of the numbers among the other dimensions; 0: there are more than numbers
   std::optional<size_t> rest;
   for (size_t d = 0; d < made.size(); ++d) {
     const Extent& e = (*target)[d];
@@ -234,9 +251,20 @@ Extents ExtentFlow::of_reshape(const Node& n, const Extents& x, Extents made) co
     }
     const bool copied = e.is_literal() && e.number == 0 && copies;
     if (!copied || d < x.size()) made[d] = copied ? x[d] : e;
-    if (const auto same = std::ranges::find(left, made[d]); same != left.end()) left.erase(same);
+    if (const auto same = std::ranges::find(left, made[d]); same != left.end())
+      left.erase(same);
+    else
+      times = factor(times, made[d]);
   }
-  if (rest && left.size() == 1 && made.size() == x.size()) made[*rest] = left[0];
+  if (!rest) return made;
+  if (left.size() == 1 && made.size() == x.size()) made[*rest] = left[0];
+  // Numbers that are joined or split: one dimension is left beside them.
+  const auto open = std::ranges::find_if_not(left, &Extent::is_literal);
+  if (open == left.end()) return made;
+  int64_t parts = 1;
+  for (const Extent& e : left)
+    if (!(e == *open)) parts = factor(parts, e);
+  if (times > 0 && parts == times && std::ranges::count(left, *open) == 1) made[*rest] = *open;
   return made;
 }
 
@@ -257,6 +285,18 @@ Extents ExtentFlow::of_expand(const Node& n, const Extents& x, Extents made) con
   if (!target || std::max(target->size(), x.size()) != made.size()) return {};
   broadcast_into(made, x, *target, 0);
   return made;
+}
+
+Extents ExtentFlow::of_reduce(const Node& n, Extents x) const {
+  const auto axes = n.inputs.size() > 1 ? literals(constant(n.inputs[1])) : std::nullopt;
+  if (!axes || axes->empty() || !static_cast<const ReduceAttrs&>(*n.attrs).keep_dims) return {};
+  const auto rank = static_cast<int64_t>(x.size());
+  for (const Extent& axis : *axes) {
+    const int64_t at = axis.number < 0 ? axis.number + rank : axis.number;
+    if (at < 0 || at >= rank) return {};
+    x[static_cast<size_t>(at)] = kOne;
+  }
+  return x;
 }
 
 Extents ExtentFlow::of_unsqueeze(const Node& n, const Extents& x, size_t rank) const {

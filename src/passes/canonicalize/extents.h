@@ -35,6 +35,8 @@ class ExtentFlow {
   Extents dims(ValueId id) const;
   /// Elements of a list of integers or truth values, of rank 0 or 1; nullopt where they are not told.
   std::optional<Extents> list(ValueId id) const;
+  /// True if both are lists that nodes make, and equal.
+  bool equal_lists(ValueId a, ValueId b) const;
   /// Notes what a node makes of its operands. Types of its outputs are up to date.
   void add(const Node& n);
 
@@ -48,6 +50,7 @@ class ExtentFlow {
   Extents of_reshape(const Node& n, const Extents& x, Extents made) const;
   Extents of_gather(const Node& n, const Extents& x) const;
   Extents of_expand(const Node& n, const Extents& x, Extents made) const;
+  Extents of_reduce(const Node& n, Extents x) const;
   Extents of_unsqueeze(const Node& n, const Extents& x, size_t rank) const;
   std::optional<Extents> list_of(const Node& n) const;
   std::optional<Extents> list_of_slice(const Node& n) const;

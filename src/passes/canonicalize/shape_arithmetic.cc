@@ -20,10 +20,14 @@ class ShapeFolder {
         graph_(graph),
         evaluate_(evaluate),
         flow_(graph, module.exact_inputs),
+        same_(changed.size(), kNoValue),
         changed_(std::move(changed)) {}
 
   void run() {
     for (Node& n : graph_.nodes) {
+      for (ValueId& id : n.inputs)
+        if (id != kNoValue && id < count() && same_[static_cast<size_t>(id)] != kNoValue)
+          id = same_[static_cast<size_t>(id)];
       const bool constant = make_constant_target(n);
       const bool reads = std::ranges::any_of(
           n.inputs, [&](ValueId id) { return id != kNoValue && id < count() && changed_[static_cast<size_t>(id)]; });
@@ -32,6 +36,8 @@ class ShapeFolder {
       if (fold_list(n) || (reads && fold_node(graph_, n, evaluate_))) {
         mark(n);
         folded_ = true;
+      } else {
+        merge_list(n);
       }
     }
     if (folded_)
@@ -47,6 +53,17 @@ class ShapeFolder {
   void mark(const Node& n) {
     for (const ValueId id : n.outputs)
       if (id != kNoValue) changed_[static_cast<size_t>(id)] = true;
+  }
+
+  /// Lets nodes behind this one read, for a list put together from dimensions, an equal list before it.
+  void merge_list(const Node& n) {
+    const ValueId id = n.outputs.size() == 1 ? n.outputs[0] : kNoValue;
+    if (id == kNoValue || !flow_.equal_lists(id, id)) return;
+    const auto same = std::ranges::find_if(lists_, [&](ValueId other) { return flow_.equal_lists(id, other); });
+    if (same != lists_.end())
+      same_[static_cast<size_t>(id)] = *same;
+    else
+      lists_.push_back(id);
   }
 
   /// Gives a Reshape a constant target if each entry of its list is a number or the dimension of x in its place. One
@@ -112,7 +129,9 @@ class ShapeFolder {
   Graph& graph_;
   const Evaluate& evaluate_;
   ExtentFlow flow_;
-  std::vector<bool> changed_;  ///< by ValueId: more is known of a value than before
+  std::vector<ValueId> lists_;  ///< the first value of each
+  std::vector<ValueId> same_;   ///< by ValueId, the equal list before; kNoValue: there is none
+  std::vector<bool> changed_;   ///< by ValueId: more is known of a value than before
   bool folded_ = false;
 };
 

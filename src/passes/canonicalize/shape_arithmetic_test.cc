@@ -12,6 +12,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"
+#include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
 #include "passes/canonicalize/extents.h"
@@ -199,6 +200,29 @@ TEST(ShapeArithmetic, OneEntryIsTheDimensionThatIsLeft) {
               return o.reshape(o.linear(y, 1), o.concat({o.size(o.x, 0), o.b->i64({-1}), o.b->i64({24, 1})}));
             }).back(),
             (std::vector<int64_t>{0, -1, 24, 1}));
+}
+
+TEST(ShapeArithmetic, EqualListsAreMadeOnce) {
+  Open o;
+  ReduceAttrs mean;
+  mean.fn = Reduction::kMean;
+  mean.keep_dims = true;
+  const ValueId centred = o.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kSub),
+                               {o.x, o.op(Op::kReduce, make_attrs<ReduceAttrs>(mean), {o.x, o.b->i64({-1})})});
+  // Heads that are repeated: their length is that of x.
+  const ValueId heads = o.reshape(centred, o.concat({o.size(centred, 0), o.size(centred, 1), o.b->i64({3, 1, 8})}));
+  const ValueId copies = o.none(Op::kExpand, {heads, o.b->i64({1, 1, 3, 2, 8})});
+  const ValueId joined = o.reshape(copies, o.concat({o.size(o.x, 0), o.b->i64({-1, 6, 8})}));
+  const ValueId last = o.reshape(joined, o.concat({o.size(joined, 1), o.size(joined, 0), o.b->i64({48})}));
+  Graph& graph = o.module->graphs[0];
+  graph.outputs = {last, o.size(joined, 1)};
+  const auto before = std::make_shared<Module>(*o.module);
+  fold_shape_arithmetic(*o.module, graph, convert::NodeRunner(*o.module).evaluate());
+  EXPECT_TRUE(verify(*o.module).ok());
+  const auto is_list = [&](const Node& n) { return n.op == Op::kGather; };
+  EXPECT_EQ(std::ranges::count_if(graph.nodes, is_list), 2);  // dimensions 0 and 1 of x
+  const Tensor x = test::random_tensor(DType::kF32, {2, 5, 24}, -1, 1, 1);
+  test::expect_near(test::run_on_reference(o.module, x), test::values(test::run_on_reference(before, x)), 0, 0);
 }
 
 TEST(ShapeArithmetic, LiteralZeroThatMeansZeroStays) {
