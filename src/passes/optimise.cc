@@ -14,6 +14,7 @@ Status optimise(Module& module, const Evaluate& evaluate) {
       remove_identities(graph);
     if (builds_op("Reshape") && (builds_op("Reduce") || builds_op("MatMul"))) sink_reshapes(graph);
     if (builds_op("LayerNorm") || builds_op("GroupNorm") || builds_op("Unary") || builds_op("MatMul")) recompose(graph);
+    if (builds_op("Rotary")) fuse_turned_rows(graph);
     if (builds_op("ExpertMatMul")) fuse_experts(graph);
     if (builds_op("Attention")) {
       part_joint_heads(graph);

@@ -7,26 +7,40 @@
 
 namespace smelt {
 
-Result<RotaryGeometry> rotary_geometry(const RotaryAttrs& a, const Shape& x) {
+[[gnu::cold]] Result<RotaryGeometry> rotary_geometry(const RotaryAttrs& a, const Shape& x, const Shape& cos,
+                                                     const Shape& sin) {
+  if (x.rank() != 3 && x.rank() != 4) return InvalidModel("rotary embedding of rank ", x.rank(), ", 3 or 4 expected");
+  const bool flat = x.rank() == 3, together = flat || a.batch_seq_heads;  // rows of a position
   RotaryGeometry g{};
-  if (x.rank() == 3) {
-    const int64_t heads = a.num_heads > 0 ? a.num_heads : 1;
-    if (x[2] % heads != 0) return InvalidInput(x[2], " columns do not divide into ", heads, " heads");
-    g = {x[0], heads, x[1], x[2] / heads, 0, x[1] * x[2], x[2] / heads, x[2]};
-  } else if (x.rank() == 4 && a.batch_seq_heads) {
-    g = {x[0], x[2], x[1], x[3], 0, x[1] * x[2] * x[3], x[3], x[2] * x[3]};
-  } else if (x.rank() == 4) {
-    g = {x[0], x[1], x[2], x[3], 0, x[1] * x[2] * x[3], x[2] * x[3], x[3]};
-  } else {
-    return InvalidModel("rotary embedding of rank ", x.rank(), ", 3 or 4 expected");
-  }
+  g.batch = x[0];
+  g.length = x[together ? 1 : 2];
+  g.heads = !flat ? x[together ? 2 : 1] : a.num_heads > 0 ? a.num_heads : 1;
+  if (flat && x[2] % g.heads != 0) return InvalidInput(x[2], " columns do not divide into ", g.heads, " heads");
+  g.depth = flat ? x[2] / g.heads : x[3];
+  g.head_stride = together ? g.depth : g.length * g.depth;
+  g.step = together ? g.heads * g.depth : g.depth;
+  g.batch_stride = g.heads * g.length * g.depth;
   g.rotary = a.rotary_dim > 0 ? a.rotary_dim : g.depth;
   if (g.rotary > g.depth || g.rotary % 2 != 0)
     return InvalidModel("a rotary dimension of ", g.rotary, " does not fit heads of ", g.depth);
+  const int64_t half = g.rotary / 2, entries = cos.elements();
+  if (cos.rank() < 1 || cos.back() != half || sin.elements() != entries)
+    return InvalidInput("tables of shape ", cos.str(), ", rows of ", half, " expected");
+  g.rows = half ? entries / half : 0;
+  int64_t sequences = g.rows == g.length || g.batch == 1 ? 1 : g.batch, positions = g.length;
+  if (cos.rank() == 4) {
+    sequences = cos[0];
+    positions = cos[1] * cos[2];
+    const bool fit = (sequences == 1 || sequences == g.batch) && (positions == 1 || positions == g.length);
+    if (!fit || (sin.rank() == 4 && sin[0] != sequences))
+      return InvalidInput("tables of shape ", cos.str(), ", rows of ", half, " expected");
+  }
+  g.row_batch = sequences == 1 ? 0 : positions;
+  g.row_step = positions == 1 ? 0 : 1;
   return g;
 }
 
-Result<int64_t> rotary_row(KernelContext& ctx, const RotaryGeometry& g, int64_t rows, int64_t b, int64_t i) {
+Result<int64_t> rotary_row(KernelContext& ctx, const RotaryGeometry& g, int64_t b, int64_t i) {
   int64_t row;
   if (ctx.has(3)) {
     const Tensor& ids = ctx.input(3);
@@ -40,9 +54,9 @@ Result<int64_t> rotary_row(KernelContext& ctx, const RotaryGeometry& g, int64_t 
     else
       return InvalidInput("there are ", n, " position ids for ", g.batch, " sequences of ", g.length);
   } else {
-    row = rows == g.length || g.batch == 1 ? i : b * g.length + i;
+    row = b * g.row_batch + i * g.row_step;
   }
-  if (row < 0 || row >= rows) return InvalidInput("position ", row, " is outside a table of ", rows, " rows");
+  if (row < 0 || row >= g.rows) return InvalidInput("position ", row, " is outside a table of ", g.rows, " rows");
   return row;
 }
 
@@ -53,20 +67,16 @@ Status infer_Rotary(InferContext& ctx) {
 
 Status reference_Rotary(KernelContext& ctx) {
   const auto& a = ctx.attrs<RotaryAttrs>();
-  SMELT_ASSIGN(const RotaryGeometry g, rotary_geometry(a, ctx.input(0).shape()));
   const Tensor &cos_table = ctx.input(1), &sin_table = ctx.input(2);
+  SMELT_ASSIGN(const RotaryGeometry g, rotary_geometry(a, ctx.input(0).shape(), cos_table.shape(), sin_table.shape()));
   const int64_t half = g.rotary / 2;
-  if (cos_table.rank() < 1 || cos_table.elements() != sin_table.elements() || cos_table.shape().back() != half)
-    return InvalidInput("tables of shapes ", cos_table.shape().str(), " and ", sin_table.shape().str(), ", rows of ",
-                        half, " expected");
-  const int64_t rows = half ? cos_table.elements() / half : 0;
   SMELT_ASSIGN(const float* const cosines, operand<float>(ctx, cos_table));
   SMELT_ASSIGN(const float* const sines, operand<float>(ctx, sin_table));
   SMELT_ASSIGN(float* const x, operand_copy<float>(ctx, ctx.input(0)));
   const auto scale = static_cast<float>(a.scale);
   for (int64_t b = 0; b < g.batch; ++b)
     for (int64_t i = 0; i < g.length && half > 0; ++i) {
-      SMELT_ASSIGN(const int64_t row, rotary_row(ctx, g, rows, b, i));
+      SMELT_ASSIGN(const int64_t row, rotary_row(ctx, g, b, i));
       const float *c = cosines + row * half, *s = sines + row * half;
       for (int64_t h = 0; h < g.heads; ++h) {
         float* v = x + b * g.batch_stride + h * g.head_stride + i * g.step;

@@ -1,11 +1,14 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "ops/attention/attention.h"
 #include "passes/passes.h"
+#include "tests/support/compare.h"
 #include "tests/support/exporter_forms.h"
 #include "tests/support/module.h"
+#include "tests/support/run_module.h"
 
 namespace smelt {
 namespace {
@@ -74,6 +77,76 @@ TEST(RotaryEmbedding, OfTransposedHeads) {
   recompose(graph);
   ASSERT_EQ(graph.nodes.size(), 2U);
   EXPECT_TRUE(static_cast<const RotaryAttrs&>(*graph.nodes[0].attrs).batch_seq_heads);
+}
+
+/// x * cos + turned * sin as transformers writes it, for two values of open shape: x [?, 3, ?, 8] and its negative.
+/// `angles` [?, ?, 4] and `others` are of the first and second half of a row.
+struct TurnedRows {
+  Forms f;
+  ValueId x, angles, others;
+
+  explicit TurnedRows(Module& module)
+      : f{Builder(module, 0)},
+        x(f.b.input("x", ValueType::tensor(DType::kF32, Shape{-1, 3, -1, 8}))),
+        angles(f.b.input("angles", ValueType::tensor(DType::kF32, Shape{-1, -1, 4}))),
+        others(f.b.input("others", ValueType::tensor(DType::kF32, Shape{-1, -1, 4}))) {}
+  ValueId table(Unary fn, ValueId second) {
+    const ValueId rows = f.mul(f.unary(fn, concat(f, angles, second)), 1.5);
+    return f.op(Op::kUnsqueeze, make_attrs<NoAttrs>(), {rows, f.b.i64({1})});
+  }
+  ValueId part(ValueId v, int64_t first) {
+    return f.op(Op::kSlice, make_attrs<NoAttrs>(),
+                {v, f.b.i64({first}), f.b.i64({first + 4}), f.b.i64({3}), f.b.i64({1})});
+  }
+  ValueId turned(ValueId v, ValueId cos, ValueId sin, int64_t first = 0) {
+    const ValueId rows = concat(f, f.unary(Unary::kNeg, part(v, 4 - first)), part(v, first));
+    return f.binary(Binary::kAdd, f.mul(v, cos), f.mul(sin, rows));
+  }
+  /// `swapped`: the halves are.
+  void build(ValueId second, bool swapped = false) {
+    const ValueId cos = table(Unary::kCos, second), sin = table(Unary::kSin, second);
+    const ValueId y = f.unary(Unary::kTanh, x);
+    f.b.graph().outputs = {turned(x, cos, sin, swapped ? 4 : 0), turned(y, cos, sin, swapped ? 4 : 0)};
+  }
+};
+
+TEST(RotaryEmbedding, TurnedRowsOfOpenShape) {
+  auto module = test::module_of_one_graph();
+  TurnedRows rows(*module);
+  rows.build(rows.angles);
+  ASSERT_TRUE(verify(*module).ok());
+  const Model model = ModelAccess::make(module);
+  SessionOptions options;
+  options.profile = true;
+  auto session = Session::create(model, options).value();
+  for (const int64_t length : {2, 5, 1})
+    for (const Shape& angles : {Shape{2, length, 4}, Shape{1, length, 4}, Shape{2, 1, 4}, Shape{1, 1, 4}}) {
+      const Tensor a = test::random_tensor(DType::kF32, angles, -3, 3, 2);
+      const std::vector<Datum> in{test::random_tensor(DType::kF32, {2, 3, length, 8}, -3, 3, 1), a, a};
+      const auto want = test::run_on_reference(model, in);
+      const auto got = session.run(in);
+      ASSERT_TRUE(got.ok()) << got.error().message();
+      for (size_t i = 0; i < 2; ++i) test::expect_near((*got)[i].tensor, test::values(want.at(i).tensor), 1e-5, 1e-5);
+    }
+  const auto ran = [&](const char* op) {
+    const auto profile = session.profile();
+    return std::ranges::any_of(profile, [&](const ProfileEntry& e) { return e.op == op; });
+  };
+  EXPECT_TRUE(ran("Rotary"));
+  EXPECT_FALSE(ran("Concat"));
+  const std::vector<Datum> longer{Tensor(DType::kF32, {2, 3, 1, 8}), Tensor(DType::kF32, {1, 4, 4}),
+                                  Tensor(DType::kF32, {1, 4, 4})};
+  EXPECT_FALSE(session.run(longer).ok());  // x would be broadcast
+}
+
+TEST(RotaryEmbedding, RowsTurnedOtherwiseStay) {
+  for (const bool swapped : {false, true}) {
+    auto module = test::module_of_one_graph();
+    TurnedRows rows(*module);
+    rows.build(swapped ? rows.angles : rows.others, swapped);
+    fuse_turned_rows(module->graphs[0]);
+    EXPECT_EQ(std::ranges::count(module->graphs[0].nodes, Op::kRotary, &Node::op), 0);
+  }
 }
 
 TEST(RotaryEmbedding, OtherSumsStay) {

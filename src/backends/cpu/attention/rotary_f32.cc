@@ -11,20 +11,16 @@ namespace {
 class RotaryF32 final : public Kernel {
  public:
   RotaryF32(const RotaryGeometry& g, const KernelSpec& spec)
-      : g_(g),
-        interleaved_(spec.attrs<RotaryAttrs>().interleaved),
-        rows_(spec.inputs[1].shape.elements() / (g.rotary / 2)),
-        ops_(row_attention(spec.isa)) {}
+      : g_(g), interleaved_(spec.attrs<RotaryAttrs>().interleaved), ops_(row_attention(spec.isa)) {}
   Status run(KernelContext& ctx) const override {
-    for (int64_t i = 0; i < g_.batch * g_.length; ++i)
-      SMELT_TRY(rotary_row(ctx, g_, rows_, i / g_.length, i % g_.length));
+    for (int64_t i = 0; i < g_.batch * g_.length; ++i) SMELT_TRY(rotary_row(ctx, g_, i / g_.length, i % g_.length));
     const auto *x = ctx.input(0).data<float>(), *cos = ctx.input(1).data<float>(), *sin = ctx.input(2).data<float>();
     auto* y = ctx.output(0).data<float>();
     const int64_t grain = std::max<int64_t>(1, 8192 / (g_.heads * g_.depth));
     ctx.threads().parallel_for(g_.batch * g_.length, grain, [&](int64_t begin, int64_t end) {
       for (int64_t at = begin; at < end; ++at) {
         const int64_t b = at / g_.length, i = at % g_.length, half = g_.rotary / 2;
-        const int64_t angles = rotary_row(ctx, g_, rows_, b, i).value() * half;
+        const int64_t angles = rotary_row(ctx, g_, b, i).value() * half;
         for (int64_t h = 0; h < g_.heads; ++h) {
           const int64_t head = b * g_.batch_stride + h * g_.head_stride + i * g_.step;
           rotate_row(ops_, interleaved_, x + head, cos + angles, sin + angles, half, y + head);
@@ -38,7 +34,6 @@ class RotaryF32 final : public Kernel {
  private:
   RotaryGeometry g_;
   bool interleaved_;
-  int64_t rows_;  ///< of the tables
   const RowAttention& ops_;
 };
 
@@ -46,12 +41,9 @@ class RotaryF32 final : public Kernel {
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_rotary_f32(const KernelSpec& spec) {
   const auto& a = spec.attrs<RotaryAttrs>();
-  const auto g = rotary_geometry(a, spec.inputs[0].shape);
-  const Shape &cos = spec.inputs[1].shape, &sin = spec.inputs[2].shape;
+  const auto g = rotary_geometry(a, spec.inputs[0].shape, spec.inputs[1].shape, spec.inputs[2].shape);
   if (a.scale != 1) return spec.refuse("results that are scaled");
-  if (!g.ok() || g->rotary < 2 || spec.outputs[0].shape.elements() == 0 || cos.rank() < 1 ||
-      cos.back() != g->rotary / 2 || sin.elements() != cos.elements())
-    return nullptr;
+  if (!g.ok() || g->rotary < 2 || spec.outputs[0].shape.elements() == 0) return nullptr;
   return std::make_unique<RotaryF32>(*g, spec);
 }
 

@@ -34,6 +34,16 @@ TEST(RotaryF32, LayoutsAndTables) {
     }
 }
 
+TEST(RotaryF32, TablesOfFourDimensions) {
+  for (const bool batch_seq_heads : {false, true}) {
+    RotaryAttrs a;
+    a.batch_seq_heads = batch_seq_heads;
+    const Shape x = batch_seq_heads ? Shape{2, 2, 5, 38} : Shape{2, 5, 2, 38};
+    for (const Shape& table : {Shape{2, 1, 2, 19}, Shape{1, 1, 2, 19}, Shape{2, 2, 1, 19}, Shape{2, 1, 1, 19}})
+      check_on_cpu(rotary_case(x, table, a), "rotary_f32");
+  }
+}
+
 TEST(RotaryF32, Positions) {
   RotaryAttrs a;
   a.num_heads = 2;

@@ -4,6 +4,7 @@
 
 #include "backends/vulkan/layout/texture_kernel.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/rotary.h"
 #include "shaders/rotary.h"
 
 namespace smelt::vulkan {
@@ -17,70 +18,45 @@ struct Rotation {
   uint32_t words;  ///< of a position id; 0: there are none
 };
 
-/// The layout of x; nullopt when it is none that rotary embedding takes.
-std::optional<shaders::RotaryGeometry> rotary_layout(const RotaryAttrs& a, const Shape& x) {
-  int64_t heads, steps, depth;
-  bool heads_inside = true;
-  if (x.rank() == 3) {
-    heads = a.num_heads > 0 ? a.num_heads : 1;
-    if (x[2] % heads != 0) return std::nullopt;
-    steps = x[1];
-    depth = x[2] / heads;
-  } else if (x.rank() == 4) {
-    heads_inside = a.batch_seq_heads;
-    heads = x[heads_inside ? 2 : 1];
-    steps = x[heads_inside ? 1 : 2];
-    depth = x[3];
-  } else {
-    return std::nullopt;
-  }
-  const int64_t rotary = a.rotary_dim > 0 ? a.rotary_dim : depth;
-  if (rotary > depth || rotary % 2 != 0) return std::nullopt;
-  shaders::RotaryGeometry p{};
-  p.depth = u32(depth);
-  p.half_size = u32(rotary / 2);
-  p.heads = u32(heads);
-  p.head_stride = u32(heads_inside ? depth : steps * depth);
-  p.steps = u32(steps);
-  p.step_stride = u32(heads_inside ? heads * depth : depth);
-  p.batch_stride = u32(heads * steps * depth);
-  return p;
-}
-
 std::optional<Rotation> rotation_of(const KernelSpec& spec) {
   const auto& a = spec.attrs<RotaryAttrs>();
   if (!spec.has(1) || !spec.has(2)) return std::nullopt;
-  auto geometry = rotary_layout(a, spec.inputs[0].shape);
   const ValueType &cosines = spec.inputs[1], &sines = spec.inputs[2];
   const DType dtype = spec.outputs[0].dtype;
-  if (!geometry || geometry->half_size == 0 || cosines.dtype != sines.dtype || cosines.quant || sines.quant ||
+  const auto g = rotary_geometry(a, spec.inputs[0].shape, cosines.shape, sines.shape);
+  if (!g.ok() || g->rotary == 0 || cosines.dtype != sines.dtype || cosines.quant || sines.quant ||
       (cosines.dtype != dtype && cosines.dtype != DType::kF32))
     return std::nullopt;
-  const int64_t n = cosines.shape.elements();
-  if (cosines.shape.rank() < 1 || cosines.shape.back() != geometry->half_size || n != sines.shape.elements())
-    return std::nullopt;
-  const int64_t rows = n / geometry->half_size, batch = spec.inputs[0].shape[0], steps = geometry->steps;
-  geometry->table_rows = static_cast<uint32_t>(rows);
-  geometry->scale = static_cast<float>(a.scale);
+  const int64_t batch = g->batch, steps = g->length;
+  shaders::RotaryGeometry geometry{};
+  geometry.depth = u32(g->depth);
+  geometry.half_size = u32(g->rotary / 2);
+  geometry.heads = u32(g->heads);
+  geometry.head_stride = u32(g->head_stride);
+  geometry.steps = u32(steps);
+  geometry.step_stride = u32(g->step);
+  geometry.batch_stride = u32(g->batch_stride);
+  geometry.table_rows = u32(g->rows);
+  geometry.scale = static_cast<float>(a.scale);
   uint32_t words = 0;
   if (spec.has(3)) {
     const int64_t ids = spec.inputs[3].shape.elements();
     words = index_words(spec.inputs[3].dtype);
     if (words == 0) return std::nullopt;
     if (ids == batch * steps || ids == steps) {
-      geometry->id_batch = ids == batch * steps ? geometry->steps : 0;
-      geometry->id_step = 1;
+      geometry.id_batch = ids == batch * steps ? geometry.steps : 0;
+      geometry.id_step = 1;
     } else if (ids == 1 || ids == batch) {
-      geometry->id_batch = ids == 1 ? 0 : 1;
-      geometry->add_step = 1;
+      geometry.id_batch = ids == 1 ? 0 : 1;
+      geometry.add_step = 1;
     } else {
       return std::nullopt;
     }
   } else {
-    geometry->id_batch = rows == steps || batch == 1 ? 0 : geometry->steps;
-    geometry->id_step = 1;
+    geometry.id_batch = u32(g->row_batch);
+    geometry.id_step = u32(g->row_step);
   }
-  return Rotation{static_cast<uint32_t>(spec.inputs[0].shape.elements()), *geometry, a.interleaved, words};
+  return Rotation{static_cast<uint32_t>(spec.inputs[0].shape.elements()), geometry, a.interleaved, words};
 }
 
 }  // namespace
