@@ -13,8 +13,6 @@ namespace {
 
 /// Larger ones (weights that a model makes of its constants) are computed for a plan that will run, up to this sum.
 constexpr size_t kFoldBytes = size_t{1} << 30;
-/// Contents up to this many bytes stay for the next plan when all their users are folded.
-constexpr size_t kKeptBytes = 4096;
 
 class PlanInfer final : public NodeInfer {
  public:
@@ -76,6 +74,7 @@ ConstantPropagation::ConstantPropagation(PlannedEnvironment& env, const Graph& g
     const auto id = static_cast<size_t>(graph.inputs[i]);
     types_[id] = inputs[i];
     facts_[id] = {};
+    if (!graph.values[id].type.is_static()) kept_bytes_ = kKeptOpenBytes;
   }
   if (!before_) return;
   same_.assign(facts_.size(), false);
@@ -268,7 +267,7 @@ void ConstantPropagation::drop_inputs(const Node& node) {
   for (ValueId id : node.inputs) {
     if (id == kNoValue || --users_[static_cast<size_t>(id)] > 0 || graph_->value(id).constant) continue;
     ContentFacts& facts = facts_[static_cast<size_t>(id)];
-    if (!facts.folded || (facts.content && facts.content->bytes() <= kKeptBytes)) continue;
+    if (!facts.folded || (facts.content && facts.content->bytes() <= kept_bytes_)) continue;
     complete_ = false;
     values_[static_cast<size_t>(id)] = Datum{};
     facts.content = nullptr;

@@ -11,6 +11,9 @@ namespace smelt {
 /// Contents up to this many elements are computed while planning when all inputs are known, also where nothing will
 /// run.
 inline constexpr int64_t kFoldElements = 4096;
+/// Contents up to this many bytes stay for the next plan when all their users are folded: where shapes are open, masks
+/// and positions of a long cache, so that the next plan follows from this one.
+inline constexpr size_t kKeptBytes = 4096, kKeptOpenBytes = size_t{1} << 17;
 /// True if the outputs follow from the input's shape alone.
 bool follows_from_shape(Op op);
 /// Fills in what the graph declares of a node's outputs and the node's shape rule leaves open.
@@ -85,6 +88,7 @@ class ConstantPropagation {
   std::vector<ContentFacts> facts_;
   std::vector<int> users_;  ///< that are not folded, graph outputs included
   size_t folded_bytes_ = 0;
+  size_t kept_bytes_ = kKeptBytes;
   const Plan* before_;
   std::vector<bool> same_;  ///< by value, as in the plan before; empty without one
   bool complete_ = true;

@@ -19,7 +19,8 @@ namespace smelt {
 namespace {
 
 /// A cache that grows by x: r = relu(x) in the shape of x, c = [past; r], s = r @ c transposed, n = elements of c,
-/// b = the shapes of x and c, p = the row of a table, whose numbers are all the row's, for the length of c.
+/// b = the shapes of x and c, p = the row of a table, whose numbers are all the row's, for the length of c, and ones of
+/// a value larger than c that follows from its shape.
 void add_growing(Builder& b) {
   const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{-1, 4}));
   const ValueId past = b.input("past", ValueType::tensor(DType::kF32, Shape{-1, 4}));
@@ -37,8 +38,14 @@ void add_growing(Builder& b) {
   for (int64_t i = 0; i < table.elements(); ++i) table.data<float>()[i] = static_cast<float>(i / 4);
   const ValueId row = b.op(Op::kGather, make_attrs<GatherAttrs>(), {length, b.i64({0})}).value();
   const ValueId p = b.op(Op::kGather, make_attrs<GatherAttrs>(), {b.constant("", table), row}).value();
+  const ValueId many = b.op(Op::kConcat, make_attrs<AxisAttrs>(0), {length, b.i64({300})}).value();
+  Tensor one(DType::kF32, Shape{1, 1, 1});
+  one.data<float>()[0] = 1;
+  const ValueId all = b.op(Op::kExpand, make_attrs<NoAttrs>(), {b.constant("", one), many}).value();
+  const ValueId rows = b.op(Op::kGather, make_attrs<GatherAttrs>(), {all, b.i64({0})}).value();
+  const ValueId ones = b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kIdentity), {rows}).value();
   b.graph().name = "grows";
-  b.graph().outputs = {c, s, n, both, p};
+  b.graph().outputs = {c, s, n, both, p, ones};
 }
 
 /// The same, or the branch of an If that is.
@@ -63,7 +70,7 @@ Model growing_model(bool branch = false) {
   branches.then_graph = 1;
   branches.else_graph = 2;
   const ValueId never = b.constant("", Tensor(DType::kBool, Shape{}));
-  b.graph().outputs = b.node(Op::kIf, make_attrs<IfAttrs>(branches), {never, x, past}, 5).value();
+  b.graph().outputs = b.node(Op::kIf, make_attrs<IfAttrs>(branches), {never, x, past}, 6).value();
   return ModelAccess::make(std::move(module));
 }
 
@@ -102,6 +109,8 @@ void check_growth(Session& session, int64_t steps, bool others) {
     const int64_t shapes[] = {fresh, 4, length, 4};
     for (int i = 0; i < 4; ++i) ASSERT_EQ(both.data<int64_t>()[i], shapes[i]);
     ASSERT_EQ((*out)[4].tensor.data<float>()[3], static_cast<float>(length));
+    ASSERT_EQ((*out)[5].tensor.elements(), 4 * 300);
+    ASSERT_EQ((*out)[5].tensor.data<float>()[1199], 1.0f);
     past = (*out)[0];
   }
 }

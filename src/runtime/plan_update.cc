@@ -95,6 +95,7 @@ class Updater {
   /// Computes a node whose output was computed before, from contents or a shape.
   bool fold(const Node& node, std::vector<ValueType> types) {
     std::vector<Datum> in, out;
+    in.reserve(node.inputs.size());
     if (follows_from_shape(node.op)) {
       const ValueType& t = type(static_cast<size_t>(node.inputs[0]));
       in.emplace_back(Tensor::view(t.dtype, t.shape, nullptr, nullptr));
@@ -103,11 +104,11 @@ class Updater {
       const bool moves = (op_info(node.op).flags & kDataMovement) != 0;
       for (ValueId id : node.inputs) {
         const Tensor* known = id == kNoValue ? nullptr : content(static_cast<size_t>(id));
-        if (id != kNoValue && (!known || (!moves && known->elements() > kFoldElements))) return false;
+        if (id != kNoValue && (!known || (!moves && known->bytes() > kKeptOpenBytes))) return false;
         in.push_back(known ? Datum(*known) : Datum{});
       }
       for (const ValueType& t : types)
-        if (t.is_static() ? t.shape.elements() > kFoldElements : moves) return false;
+        if (t.is_static() ? Tensor::byte_size(t.dtype, t.shape.elements()) > kKeptOpenBytes : moves) return false;
     }
     if (!env_.fold_node(graph_, node, std::move(in), std::move(types), out).ok() || out.size() != node.outputs.size())
       return false;
