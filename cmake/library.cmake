@@ -92,8 +92,8 @@ endif()
 # The runtime knows back-ends by their interface; backends.inc lists them.
 smelt_layer(runtime ${below} formats passes backends/backend.h backends/backends.inc)
 target_sources(smelt_runtime PRIVATE ${PROJECT_SOURCE_DIR}/src/backends/registry.cc)
-# What loads a model and makes a plan.
-smelt_part(runtime planning "append_step|compiled|constant_propagation|decompose_node|live_ranges|model|node_facts|partition|plan_builder|plan_update|variable_steps")
+# What loads a model and makes a plan, and what runs once a run.
+smelt_part(runtime planning "append_step|arena_items|compiled|constant_propagation|decompose_node|executor|live_ranges|model|node_facts|owned_outputs|partition|plan_builder|plan_update|run_queue|session|variable_steps")
 
 smelt_layer(c_api base tensor graph runtime)
 if(NOT SMELT_FOR)  # models written in other formats

@@ -73,6 +73,38 @@ TEST_P(RunIntoTest, OutputsMayHaveTheMemoryOfInputs) {
     }
 }
 
+TEST(OwnedOutputs, MemoryThatCallersLetGoOfIsGivenAgain) {
+  auto module = test::module_of_one_graph();
+  Builder b(*module, 0);
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{-1}));
+  b.graph().outputs = {b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kTanh), {x}).value()};
+  auto session = Session::create(ModelAccess::make(std::move(module))).value();
+  const auto run = [&](int64_t elements) {
+    Tensor in(DType::kF32, {elements});
+    in.data<float>()[elements - 1] = static_cast<float>(elements);
+    auto out = session.run(std::vector<Datum>{in});
+    EXPECT_TRUE(out.ok());
+    Datum y = out->at(0);
+    EXPECT_EQ(y.tensor.shape(), Shape{elements});
+    EXPECT_EQ(y.tensor.data<float>()[elements - 1], 1.0f);
+    return y;
+  };
+  Datum first = run(10'000), second = run(10'001);
+  const void* const memory = first.tensor.raw();
+  EXPECT_NE(second.tensor.raw(), memory);
+  first = {};
+  const Datum third = run(10'002);
+  EXPECT_EQ(third.tensor.raw(), memory);  // a little larger, as caches grow
+  const Datum fourth = run(10'002);
+  EXPECT_NE(fourth.tensor.raw(), memory);
+  EXPECT_NE(fourth.tensor.raw(), second.tensor.raw());
+  second = {};
+  const Datum small = run(2'100);  // 8,400 bytes do not keep 40,000
+  const Datum large = run(100'000);
+  EXPECT_EQ(third.tensor.data<float>()[10'001], 1.0f);
+  EXPECT_EQ(small.tensor.data<float>()[2'099], 1.0f);
+}
+
 TEST(RunInto, WritesTheRowAlone) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const auto columns = static_cast<int64_t>(page / sizeof(float));

@@ -435,7 +435,7 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, const G
   }
   const LentMemory lent(std::exchange(parts_.lent, {}));
   OwnedOutputs own(parts_);
-  if (call.outputs == OutputLifetime::kOwned && !env.device()) SMELT_TRY(own.allocate());
+  if (call.outputs == OutputLifetime::kOwned && !env.device()) SMELT_TRY(own.allocate(env.given_outputs));
   if (!env.device()) own.place(call.targets, inputs);
   const size_t held = parts_.arena_bytes + parts_.device.arena_bytes;
   SMELT_TRY(env.control.charge_plan(held, call.role()));

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/owned_outputs.h"
 #include "runtime/plan.h"
 
 namespace smelt {
@@ -61,6 +62,7 @@ class PlannedEnvironment final : public Environment {
   /// Instruction set level of the host's kernels; "reference" where there are none.
   const char* isa() const;
   ScratchStack scratch;
+  GivenMemory given_outputs;  ///< that callers own
 
  private:
   /// The kernel of a node whose shapes are known only as it runs, for the types that it ran with last.
