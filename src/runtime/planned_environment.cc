@@ -13,6 +13,7 @@
 #include "base/mapped_file.h"
 #include "base/selection.h"
 #include "ops/control/bodies.h"
+#include "ops/elementwise/elementwise.h"
 #include "runtime/plan_update.h"
 
 namespace smelt {
@@ -43,6 +44,13 @@ void log_plan(const Plan& plan, CompileMode mode, const LogSink& log) {
                            " bytes of activations"));
   for (const auto& [name, count] : slow)
     log(LogLevel::kInfo, Cat("'", plan.graph().name, "': reference kernel of ", name, " (", count, ")"));
+}
+
+/// True of a node for which kernels give the bits of the reference kernel.
+bool is_exact(const Node& node) {
+  if (node.op == Op::kBinary) return static_cast<const BinaryAttrs&>(*node.attrs).fn != Binary::kPow;
+  return (op_info(node.op).flags & kDataMovement) != 0 || node.op == Op::kConcat || node.op == Op::kCast ||
+         node.op == Op::kWhere;
 }
 
 /// By graph: true if one node runs it, and it neither uses variables nor runs other graphs, whose plans might change.
@@ -262,9 +270,28 @@ std::shared_ptr<Segment> PlannedEnvironment::late_segment(const Graph& graph, co
   return nullptr;
 }
 
+Result<bool> PlannedEnvironment::fold_fast(const Graph& graph, const Node& node, KernelContext& ctx,
+                                           std::span<const ValueType> outputs) {
+  // Masks and positions of a long cache, which grow with it.
+  constexpr int64_t kWorthwhile = 128;
+  const bool worthwhile = std::ranges::any_of(
+      outputs, [](const ValueType& t) { return t.is_static() && t.shape.elements() >= kWorthwhile; });
+  if (!worthwhile || !is_exact(node)) return false;
+  LateKernel late;
+  late.outputs.assign(outputs.begin(), outputs.end());
+  for (int i = 0; i < ctx.inputs(); ++i) {
+    if (!ctx.datum(i).is_tensor() || ctx.input(i).quant()) return false;
+    late.inputs.push_back(type_of(ctx.datum(i)));
+  }
+  const auto segment = late_segment(graph, node, late);
+  if (!segment) return false;
+  SMELT_TRY(segment->run(ctx, {}));
+  return true;
+}
+
 Result<bool> PlannedEnvironment::run_fast(const Graph& graph, const Node& node, KernelContext& ctx,
                                           std::span<const ValueType> inputs, std::span<const ValueType> outputs) {
-  if (folding_) return false;
+  if (folding_) return fold_fast(graph, node, ctx, outputs);
   // Preparing to move little takes longer than moving it, and loops that gather slices ask with new shapes every time.
   if ((op_info(node.op).flags & kDataMovement) != 0 || node.op == Op::kConcat) {
     const int64_t worthwhile = node.op == Op::kGatherND ? 512 : 4096;  // an index for each element

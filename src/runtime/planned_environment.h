@@ -41,7 +41,7 @@ class PlannedEnvironment final : public Environment {
   /// True if the results of a graph, which one node alone runs, hold in its plan's memory until that node runs again.
   bool lends_results(int graph) const { return lends_results_[static_cast<size_t>(graph)]; }
 
-  /// Computes a node while planning, with the reference kernel: what runs once is not worth choosing a kernel for.
+  /// Computes a node while planning: by the reference kernel, since little that runs once is worth choosing another for.
   /// `types`: of its outputs, as far as they are known.
   Status fold_node(const Graph& graph, const Node& node, std::vector<Datum> in, std::vector<ValueType> types,
                    std::vector<Datum>& out);
@@ -71,6 +71,9 @@ class PlannedEnvironment final : public Environment {
     std::shared_ptr<Segment> segment;  ///< null: none supports the node
     bool made = false;                 ///< false: memory ran out as it was to be made
   };
+  /// run_fast() while planning: for nodes that make so much that it pays, by kernels that give the reference's bits.
+  [[gnu::cold]] Result<bool> fold_fast(const Graph& graph, const Node& node, KernelContext& ctx,
+                                       std::span<const ValueType> outputs);
   /// Makes of the plan that ran last one for these inputs, if it ran once and they are larger: plans for caches that
   /// grow by a row a run are not asked for again.
   PlanUpdate grow_plan(std::vector<std::unique_ptr<Plan>>& list, std::span<const ValueType> inputs, GraphRole role);
