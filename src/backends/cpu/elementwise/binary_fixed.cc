@@ -26,10 +26,10 @@
 #define SMELT_CPU_BINARY_FIXED
 namespace smelt {
 /// The arithmetic of bytes in float32, of the operands less their zero points: a sum or difference as a * u + b * v +
-/// zero, a product as a * u * v + zero. FixedArithmetic, before its last rounding, is no further than `error` from
-/// either in real numbers and from what float32 makes of it.
+/// zero, a product as a * u * v + zero, and `away` further from zero. FixedArithmetic, before its last rounding, is no
+/// further than `error` from either in real numbers and from what float32 makes of it.
 struct NearReal {
-  float a, b = 0, zero, error;
+  float a, b = 0, zero, error, away = 0;
   /// Of a sum whose u, v and y are bytes read as uint8, with zero points; `certain`: if it is right for every pair.
   std::optional<ByteSum> blocks, certain;
 
@@ -38,10 +38,12 @@ struct NearReal {
     const double out = real(f.out), common = std::ldexp(out, f.left);
     zero = static_cast<float>(f.zero);
     if (f.product) {
-      // The first rounding loses 1/2 before the shift; float32 rounds the factor, a product and the sum.
+      // The first rounding is of halves upwards, the one of the shift of halves away from zero: together they round up
+      // from 1/2 before the shift below the middle on, or above it for what is negative. float32 rounds the factor and
+      // two sums.
       a = static_cast<float>(out);
-      const double most = 255.0 * 255.0 * out + std::fabs(zero);
-      error = static_cast<float>(std::ldexp(0.5, f.out.shift) + most * 0x1p-22);
+      if (f.out.shift < 0) away = std::ldexp(0.5f, f.out.shift);
+      error = static_cast<float>((255.0 * 255.0 * out + std::fabs(zero) + 1) * 0x1p-22);
       return;
     }
     const double by_a = real(f.a) * common, by_b = (f.negate_b ? -1 : 1) * real(f.b) * common;
@@ -115,7 +117,7 @@ void near_vector(const FixedNode& node, const void* a, int64_t sa, const void* b
   const auto *p = static_cast<const T*>(a), *q = static_cast<const T*>(b);
   auto* to = static_cast<T*>(y);
   const auto by_a = hn::Set(df, near.a), by_b = hn::Set(df, near.b), zero = hn::Set(df, near.zero),
-             sure = hn::Set(df, 0.5f - near.error);
+             away = hn::Set(df, near.away), sure = hn::Set(df, 0.5f - near.error);
   const VI zero_a = hn::Set(d, f.zero_a), zero_b = hn::Set(d, f.zero_b), low = hn::Set(d, static_cast<int32_t>(f.low)),
            high = hn::Set(d, static_cast<int32_t>(std::max(f.low, f.high)));
   const Rescale<true> of_a(kProduct ? FixedFactor{} : f.a, 0), of_b(kProduct ? FixedFactor{} : f.b, 0),
@@ -141,8 +143,9 @@ void near_vector(const FixedNode& node, const void* a, int64_t sa, const void* b
     const int64_t here = std::min(lanes, n - i);
     const VI u = load_wide(p + i * sa, sa, here, zero_a), v = load_wide(q + i * sb, sb, here, zero_b);
     const auto fu = hn::ConvertTo(df, u), fv = hn::ConvertTo(df, v);
-    const auto real =
-        kProduct ? hn::MulAdd(hn::Mul(fu, fv), by_a, zero) : hn::MulAdd(fu, by_a, hn::MulAdd(fv, by_b, zero));
+    const auto product = hn::Mul(fu, fv);
+    const auto real = kProduct ? hn::Add(hn::MulAdd(product, by_a, zero), hn::CopySignToAbs(away, product))
+                               : hn::MulAdd(fu, by_a, hn::MulAdd(fv, by_b, zero));
     VI y = nearest_in_range(real);
     const auto off = hn::Abs(hn::Sub(real, hn::ConvertTo(df, y)));
     if (HWY_UNLIKELY(!hn::AllTrue(df, hn::Lt(off, sure)))) y = exact(u, v);

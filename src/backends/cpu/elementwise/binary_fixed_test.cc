@@ -35,6 +35,25 @@ TEST(BinaryFixed, FunctionsTypesAndShapes) {
       }
 }
 
+TEST(BinaryFixed, ProductsOfEveryPair) {
+  for (const DType type : {DType::kI8, DType::kU8})
+    for (const float coarse : {1.02f, 2.0f, 3.7f, 8.0f, 61.0f, 64.0f, 128.0f, 201.3f, 256.0f, 999.0f, 4096.0f}) {
+      const int32_t least = type == DType::kI8 ? -128 : 0;
+      Tensor a = random_quantized(type, {256, 1}, 0.125f, least + 120, 1),
+             b = random_quantized(type, {1, 256}, 0.125f, least + 131, 2);
+      for (int64_t i = 0; i < 256; ++i) {
+        set_int(a, i, least + i);
+        set_int(b, i, least + i);
+      }
+      BinaryAttrs attrs(Binary::kMul);
+      attrs.rounding = Rounding::kFixedDouble;
+      OpCase c{Cat(to_string(type), ' ', coarse), Op::kBinary, make_attrs<BinaryAttrs>(attrs), {a, b}};
+      c.outputs[0].dtype = type;
+      c.outputs[0].quant = per_tensor(coarse / 64, least + 125, Rounding::kFixedDouble);
+      check_on_cpu(c, "binary_fixed");
+    }
+}
+
 TEST(BinaryFixed, SquaredDifferences) {
   for (const auto& [a, b] : {std::pair<Shape, Shape>{{40, 7, 16}, {40, 7, 1}}, {{3, 7, 53}, {3, 7, 53}}, {{1}, {300}}})
     for (const float coarse : {0.05f, 1.0f, 40.0f})
