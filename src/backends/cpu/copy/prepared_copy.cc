@@ -113,9 +113,9 @@ HWY_INLINE auto load_blocks(const std::byte* x, int64_t stride) {
 
 /// y[r][c] = x[c][r] for kSide rows of 16 / sizeof(T) elements in each block of a vector of columns.
 /// Interleaving row i with row i + kSide / 2 rotates the bits of an element's index, row before column, by one: as many
-/// rounds as a row has bits exchange row and column.
+/// rounds as a row has bits exchange row and column. Of bytes, `rows` rows are written.
 template <class T, size_t kBytes>
-HWY_INLINE void transpose_tile(const std::byte* x, std::byte* y, int64_t x_column, int64_t y_row) {
+HWY_INLINE void transpose_tile(const std::byte* x, std::byte* y, int64_t x_column, int64_t y_row, int64_t rows) {
   constexpr size_t kLanes = kBytes / sizeof(T);
   constexpr int kSide = 16 / sizeof(T);
   const hn::CappedTag<T, kLanes> d;
@@ -133,24 +133,34 @@ HWY_INLINE void transpose_tile(const std::byte* x, std::byte* y, int64_t x_colum
     for (int i = 0; i < kSide; ++i) v[i] = w[i];
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < kSide; ++i) hn::StoreU(v[i], d, at<T>(y, i * y_row));
+  for (int i = 0; i < kSide; ++i)
+    if (sizeof(T) > 1 || i < rows) hn::StoreU(v[i], d, at<T>(y, i * y_row));
 }
 
-/// Transposition by tiles of a vector of kBytes by 16 / sizeof(T) rows; b has a tile at least. Ends are done by tiles
-/// that overlap those before. Lines of y are written whole before the next ones: rows of y that lie a multiple of a
-/// page apart share few places in a cache.
+/// Transposition by tiles of a vector of kBytes by 16 / sizeof(T) rows; b has a tile at least, but may have fewer rows
+/// of bytes. Ends are done by tiles that overlap those before. Lines of y are written whole before the next ones: rows
+/// of y that lie a multiple of a page apart share few places in a cache.
 template <class T, size_t kBytes>
 void transpose_tiles(const std::byte* x, std::byte* y, const CopyBlock& b) {
   constexpr int64_t kColumns = kBytes / sizeof(T), kRows = 16 / sizeof(T);
   constexpr int64_t kPanel = 256 / sizeof(T), kUnit = sizeof(T);
-  const int64_t rows = b.rows, columns = b.columns, x_column = b.x_column, y_row = b.y_row;
+  const int64_t rows = b.rows, x_column = b.x_column, y_row = b.y_row;
+  int64_t columns = b.columns;
+  if (sizeof(T) == 1 && rows < kRows) {
+    // Tiles read what lies behind a column: those that it may not be read behind are left.
+    const int64_t rest = std::min(columns, ceil_div(kRows - rows, x_column));
+    columns -= rest;
+    CopyBlock last = b;
+    last.columns = rest;
+    transpose_elements<T>(x + columns * x_column, y + columns * kUnit, last);
+  }
   for (int64_t c0 = 0; c0 < columns; c0 += kPanel) {
     const int64_t c1 = std::min(columns, c0 + kPanel);
     for (int64_t r0 = 0; r0 < rows; r0 += kRows) {
-      const int64_t r = std::min(r0, rows - kRows);
+      const int64_t r = std::min(r0, std::max<int64_t>(rows - kRows, 0));
       for (int64_t i = c0; i < c1; i += kColumns) {
         const int64_t c = std::min(i, columns - kColumns);
-        transpose_tile<T, kBytes>(x + r * kUnit + c * x_column, y + r * y_row + c * kUnit, x_column, y_row);
+        transpose_tile<T, kBytes>(x + r * kUnit + c * x_column, y + r * y_row + c * kUnit, x_column, y_row, rows);
       }
     }
   }
@@ -228,7 +238,9 @@ CopyBlockFn choose_transpose(const CopyBlock& b) {
       return rows;
   }
   const int64_t vector = b.columns * b.unit;
-  if (b.rows * b.unit < 16 || vector < 16) return transpose_elements<T>;
+  // Columns enough for a tile even where some are left.
+  const bool few_rows = b.unit == 1 && b.rows > 4 && b.x_column >= b.rows && b.columns >= HWY_MAX_BYTES + 4;
+  if ((b.rows * b.unit < 16 && !few_rows) || vector < 16) return transpose_elements<T>;
   return vector >= HWY_MAX_BYTES ? transpose_tiles<T, HWY_MAX_BYTES>
          : vector >= 32          ? transpose_tiles<T, std::min<size_t>(32, HWY_MAX_BYTES)>
                                  : transpose_tiles<T, 16>;

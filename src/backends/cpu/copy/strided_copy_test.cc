@@ -35,6 +35,9 @@ TEST(StridedCopy, Transpositions) {
                                                          {{300, 21}, {1, 0}},
                                                          {{2, 17, 600}, {2, 0, 1}},
                                                          {{1, 700, 130}, {0, 2, 1}},
+                                                         {{90, 5}, {1, 0}},
+                                                         {{2, 71, 15}, {0, 2, 1}},
+                                                         {{7001, 12}, {1, 0}},
                                                          {{2, 2, 3, 2, 2}, {4, 1, 3, 0, 2}}};
   for (const auto& [shape, perm] : rows)
     for (DType t : {DType::kI8, DType::kI16, DType::kF32, DType::kF64}) {
