@@ -146,8 +146,8 @@ SMELT_UNARY(CeilFn, return hn::Ceil(x);)
 SMELT_UNARY(ReluFn, return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);)
 SMELT_UNARY(ClampFn, return clamp(x, hn::Set(d, p.a), hn::Set(d, p.b));)
 SMELT_UNARY(LeakyReluFn, return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, hn::Set(d, p.a)), x);)
-SMELT_UNARY(HardSwishFn, return hn::Div(hn::Mul(x, clamp(hn::Add(x, hn::Set(d, 3.0f)), hn::Zero(d), hn::Set(d, 6.0f))),
-                                        hn::Set(d, 6.0f));)
+SMELT_UNARY(HardSwishFn, return hn::Mul(hn::Mul(x, clamp(hn::Add(x, hn::Set(d, 3.0f)), hn::Zero(d), hn::Set(d, 6.0f))),
+                                        hn::Set(d, 1.0f / 6));)
 SMELT_UNARY(HardSigmoidFn,
             return clamp(hn::Add(hn::Mul(x, hn::Set(d, p.a)), hn::Set(d, p.b)), hn::Zero(d), hn::Set(d, 1.0f));)
 SMELT_UNARY(ExpFn, return exp_f32(d, x);)
