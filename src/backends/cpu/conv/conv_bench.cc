@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "base/cat.h"
 #include "bench/kernels/cases.h"
 #include "ops/conv/conv.h"
@@ -183,16 +185,16 @@ OpCase overlapping_case(int64_t c_out) {
           {1, 2}};
 }
 
-/// A convolution 3x3x3 of 8 slices, of all channels or one filter a channel.
-OpCase volume_case(bool depthwise) {
+/// A convolution 3x3x3 of 8 slices of 64 channels.
+OpCase volume_case(const char* label, int64_t groups) {
   ConvAttrs a;
   a.pads = {1, 1, 1, 1, 1, 1};
   a.layout = Layout::kChannelsLast;
-  a.groups = depthwise ? 64 : 1;
-  return {depthwise ? "x3d_56" : "r3d_56",
+  a.groups = groups;
+  return {label,
           Op::kConv,
           make_attrs<ConvAttrs>(a),
-          {f32({1, 8, 56, 56, 64}), random_tensor(DType::kF32, {64, 64 / a.groups, 3, 3, 3}, -1, 1, 2), f32({64})},
+          {f32({1, 8, 56, 56, 64}), random_tensor(DType::kF32, {64, 64 / groups, 3, 3, 3}, -1, 1, 2), f32({64})},
           {1, 2}};
 }
 
@@ -224,8 +226,8 @@ SMELT_BENCH_CASES(conv) {
     cases.add(integer_case(s, Layout::kChannelsLast, DType::kI8), s.operations());
   cases.add(dilated_case(kDepthwise), kDepthwise.operations());
   cases.add(integer_case(kManyChannels, Layout::kChannelsLast, DType::kI8), kManyChannels.operations());
-  for (const bool depthwise : {false, true})
-    cases.add(volume_case(depthwise), 2.0 * 8 * 56 * 56 * 64 * (depthwise ? 1 : 64) * 27);
+  for (const auto& [label, groups] : {std::pair{"r3d_56", 1}, {"x3d_56", 64}, {"groups_of_four_56", 16}})
+    cases.add(volume_case(label, groups), 2.0 * 8 * 56 * 56 * 64 * 64 / groups * 27);
   cases.add(per_image_case(kDense), kDense.operations());
   cases.add(integer_case(kDense, Layout::kChannelsLast, DType::kI16), kDense.operations());
   for (const DType dtype : {DType::kF32, DType::kI8, DType::kI16, DType::kF16})

@@ -265,8 +265,7 @@ Packed sliced_filter(const KernelSpec& spec, const ConvShape& g, const Reach& re
   std::vector<ImageConv> convs;
   for (const bool first : {true, false})
     for (int64_t k = 0; k < g->kernel[0]; ++k) {
-      auto conv = image_conv(spec, *g, {k, k + 1}, {}, first && spec.has(2),
-                             g->depthwise() && g->c_out == 1 ? "depthwise_nhwc_f32" : "conv_grouped_f32");
+      auto conv = image_conv(spec, *g, {k, k + 1}, {}, first && spec.has(2), "conv_grouped_f32");
       if (!conv) return nullptr;
       convs.push_back(std::move(*conv));
     }

@@ -74,12 +74,24 @@ const VolumeRow kDepthwiseVolumes[] = {
     {{1, 5, 6, 6, 40}, 40, 2, 1, 0, ActKind::kSigmoid},
 };
 
-TEST(GroupedVolumeF32, SumsOfSlices) {
-  for (const VolumeRow& r : kDepthwiseVolumes)
-    check_on_cpu(volume_case(r, FilterLayout::kOIS, r.image[4]), "grouped_volume_f32", {1e-5, 1e-5});
+TEST(DepthwiseNhwcF32, Volumes) {
+  for (VolumeRow r : kDepthwiseVolumes)
+    for (const int64_t dilation : {1, 2}) {
+      r.dilation = dilation;
+      r.pad += dilation - 1;  // of depths that a wider window fits into
+      check_on_cpu(volume_case(r, FilterLayout::kOIS, r.image[4]), "depthwise_nhwc_f32", {1e-5, 1e-5});
+    }
 }
 
-TEST(GroupedVolumeF32, OnePixelOfEachSliceIsAnImagesKernel) {
+TEST(DepthwiseNhwcF32, LargeVolumesInBandsOfRows) {
+  for (const int64_t window : {1, 3}) {
+    VolumeRow r{{1, 6, 35, 38, 40}, 40, 3, 1, 1, ActKind::kRelu};
+    r.window = window;
+    check_on_cpu(volume_case(r, FilterLayout::kOIS, 40), "depthwise_nhwc_f32", {1e-5, 1e-5});
+  }
+}
+
+TEST(DepthwiseNhwcF32, OnePixelOfEachSliceIsALine) {
   std::vector<VolumeRow> rows(std::begin(kDepthwiseVolumes), std::end(kDepthwiseVolumes));
   rows.push_back({{2, 9, 1, 1, 24}, 24, 3, 2, 1});  // images of one pixel's width
   for (VolumeRow& r : rows) {
@@ -102,7 +114,7 @@ TEST(GroupedVolumeF32, GroupsOfFewFilters) {
 }
 
 TEST(GroupedVolumeF32, SlicesOfPaddingAlone) {
-  check_on_cpu(volume_case({{1, 2, 6, 6, 8}, 8, 1, 1, 1}, FilterLayout::kOIS, 8), "conv_nhwc_f32", {1e-5, 1e-5});
+  check_on_cpu(volume_case({{1, 2, 6, 6, 8}, 8, 1, 1, 1}, FilterLayout::kOIS, 8), "depthwise_nhwc_f32", {1e-5, 1e-5});
 }
 
 }  // namespace

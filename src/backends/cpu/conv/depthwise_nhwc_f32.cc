@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <type_traits>
 
 #include "backends/cpu/core/targets.h"
@@ -9,7 +10,6 @@
 #include "backends/cpu/core/highway.h"
 
 #include "backends/cpu/conv/depthwise_pixels-inl.h"
-#include "backends/cpu/conv/depthwise_shape.h"
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/row_stage.h"
 #include "backends/cpu/core/activation.h"
@@ -50,24 +50,38 @@ int64_t rows_at_once(const ConvShape& g, int64_t oy, int64_t last) {
   return y0 >= 0 && y0 + row_step(g) * s + (k - 1) * dy < g.in[1] ? 2 : 1;
 }
 
-/// Where the window of an output row begins in rows of the image: its first line as if all followed each other.
+/// The lines that the windows of an output row see, or of two rows that are made at once.
 struct Window {
-  const float* base;
-  Inside inside;
-  Window(const ConvShape& g, const ImageRows& x, int64_t oy) {
+  SeenLine lines[DepthwiseImage::kMostLines];
+  Inside inside{};
+  Window(const ConvShape& g, const DepthwiseImage& image, const DepthwiseFilter& f, int64_t oy, int64_t rows) {
+    const ImageRows& x = image.rows;
     const int64_t row = g.in[2] * g.all_in(), y0 = oy * g.stride[1] - g.pad[1], dy = g.dilation[1];
-    const int64_t ky0 = std::clamp<int64_t>(taps_before(-y0, dy), 0, g.kernel[1]);
-    const int64_t ky1 = y0 >= g.in[1] ? ky0 : std::clamp<int64_t>(taps_before(g.in[1] - y0, dy), ky0, g.kernel[1]);
-    const int64_t at = ky0 < ky1 ? (y0 + ky0 * dy - x.first) % x.held : 0;
-    base = x.data + (at - ky0 * dy) * row;
-    inside = {ky0, ky1, 0, 0, ky0 + taps_before(x.held - at, dy), x.held * row};
+    const int64_t k = g.kernel[1], step = g.kernel[2] * f.stride;
+    const int64_t ky0 = std::clamp<int64_t>(taps_before(-y0, dy), 0, k);
+    int64_t ky1 = y0 >= g.in[1] ? ky0 : std::clamp<int64_t>(taps_before(g.in[1] - y0, dy), ky0, k);
+    if (rows == 2) ky1 += g.stride[1];  // all lie inside
+    const int64_t begin = ky0 < ky1 ? (y0 + ky0 * dy - x.first) % x.held : 0;
+    SeenLine* to = lines;
+    const float* slice = x.data + begin * row;
+    for (int64_t kz = image.first; kz < image.last; ++kz, slice += image.slice) {
+      const float *line = slice, *taps = f.taps + (kz * k + ky0) * step;
+      int64_t until_wrap = x.held - begin;
+      for (int64_t ky = ky0; ky < ky1; ++ky, line += dy * row, until_wrap -= dy) {
+        if (until_wrap <= 0) line -= x.held * row, until_wrap += x.held;
+        *to++ = {line, taps};
+        if (ky < k - 1) taps += step;
+      }
+    }
+    inside.lines = lines;
+    inside.end = to;
   }
-  /// Of the windows of output pixels from ox on: its first column.
-  const float* at(const ConvShape& g, int64_t ox) {
+  /// Of the windows of output pixels from ox on: their first column in a line.
+  int64_t at(const ConvShape& g, int64_t ox) {
     const int64_t x0 = ox * g.stride[2] - g.pad[2];
     inside.x0 = -x0;
     inside.x1 = g.in[2] - x0;
-    return base + x0 * g.all_in();
+    return x0 * g.all_in();
   }
 };
 
@@ -76,8 +90,8 @@ struct Window {
 struct EachPixel {
   int64_t first, step, count;
   /// As Window::at() for pixel i of these, with columns `step` apart.
-  const float* at(const ConvShape& g, Window& window, int64_t i) const {
-    const float* const from = window.at(g, first + i * step);
+  int64_t at(const ConvShape& g, Window& window, int64_t i) const {
+    const int64_t from = window.at(g, first + i * step);
     window.inside.x0 = taps_before(window.inside.x0, step);
     window.inside.x1 = taps_before(window.inside.x1, step);
     return from;
@@ -99,7 +113,7 @@ template <class Part, class T>
 HWY_INLINE void channels_of_pixels(Part part, const ConvShape& g, const EachPixel& each, Window& window,
                                    const DepthwiseFilter& f, int64_t c0, int64_t c1, T* y_row) {
   constexpr bool kFloat = std::is_same_v<T, float>;
-  const int64_t all = g.all_in(), pixel = all * each.step, line = g.in[2] * all * g.dilation[1];
+  const int64_t all = g.all_in(), pixel = all * each.step;
   const int64_t s = g.stride[2], kw = g.kernel[2], tap = g.dilation[2] / each.step;
   const int64_t tiles = (each.count + kMostPixels - 1) / kMostPixels, most = (each.count + tiles - 1) / tiles;
   const Inside& inside = window.inside;
@@ -112,8 +126,8 @@ HWY_INLINE void channels_of_pixels(Part part, const ConvShape& g, const EachPixe
           row =
               s == 1 ? pixels_of_channels<kMostPixels, 5, 1, Part, T> : pixels_of_channels<kMostPixels, 5, 2, Part, T>;
       for (int64_t i = 0; i < each.count; i += most) {
-        const float* const from = each.at(g, window, i);
-        row(part, std::min(most, each.count - i), from, line, pixel, f, c0, c1, inside,
+        const int64_t from = each.at(g, window, i);
+        row(part, std::min(most, each.count - i), from, pixel, f, c0, c1, inside,
             y_row + (each.first + i * each.step) * all);
       }
       return;
@@ -123,18 +137,17 @@ HWY_INLINE void channels_of_pixels(Part part, const ConvShape& g, const EachPixe
     if constexpr (std::is_same_v<Part, Whole>)
       if (tap == 1 && s == 1 && each.count >= kLargePixels) {
         if (const auto large = large_windows(kw))
-          return each_large(g, each, window, [&](const float* from, int64_t ox) {
-            large(from, line, pixel, f, c0, c1, inside, y_row + ox * all);
-          });
+          return each_large(g, each, window,
+                            [&](int64_t from, int64_t ox) { large(from, pixel, f, c0, c1, inside, y_row + ox * all); });
         if constexpr (kManyRegisters)
           if (kw >= kWideWindow)
-            return each_large(g, each, window, [&](const float* from, int64_t ox) {
-              wide_windows_of_channels(from, line, pixel, kw, f, c0, c1, inside, y_row + ox * all);
+            return each_large(g, each, window, [&](int64_t from, int64_t ox) {
+              wide_windows_of_channels(from, pixel, kw, f, c0, c1, inside, y_row + ox * all);
             });
       }
-    const Windows windows{line, pixel, kw, tap, s};
+    const Windows windows{pixel, kw, tap, s};
     for (int64_t i = 0; i < each.count; i += most) {
-      const float* const from = each.at(g, window, i);
+      const int64_t from = each.at(g, window, i);
       wide_pixels_of_channels<kMostPixels>(part, std::min(most, each.count - i), from, windows, f, c0, c1, inside,
                                            y_row + (each.first + i * each.step) * all);
     }
@@ -143,9 +156,9 @@ HWY_INLINE void channels_of_pixels(Part part, const ConvShape& g, const EachPixe
 
 /// channels_of_pixels() of one row of output pixels.
 template <class Part, class T>
-void channels(Part part, const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t oy, int64_t c0,
+void channels(Part part, const ConvShape& g, const DepthwiseImage& x, const DepthwiseFilter& f, int64_t oy, int64_t c0,
               int64_t c1, T* y_row) {
-  Window window(g, x, oy);
+  Window window(g, x, f, oy, 1);
   int64_t step = 1;
   if constexpr (std::is_same_v<Part, Whole> && kManyRegisters)
     if (g.stride[2] == 1 && kPairPixels * g.dilation[2] <= g.out[2]) step = g.dilation[2];
@@ -155,19 +168,19 @@ void channels(Part part, const ConvShape& g, const ImageRows& x, const Depthwise
 
 /// As channels(), of two rows as rows_at_once() says, PX neighbours at a time.
 template <int PX, int K, int STRIDE, class T>
-void channels_of_two_rows(const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t oy, int64_t c0,
+void channels_of_two_rows(const ConvShape& g, const DepthwiseImage& x, const DepthwiseFilter& f, int64_t oy, int64_t c0,
                           int64_t c1, T* y_row) {
   const int64_t all = g.all_in(), step = STRIDE == 1 ? g.dilation[2] : 1, pixel = all * step;
-  const int64_t line = g.in[2] * all * g.dilation[1], y_line = g.out[2] * all * row_step(g);
-  Window window(g, x, oy);
+  const int64_t y_line = g.out[2] * all * row_step(g);
+  Window window(g, x, f, oy, 2);
   for (int64_t first = 0; first < step; ++first) {
     const EachPixel each{first, step, (g.out[2] - first + step - 1) / step};
     for (int64_t n = 0; n < each.count; n += PX) {
       const int64_t i = std::min(n, each.count - PX);  // the last ones may be made twice
-      const float* const from = each.at(g, window, i);
+      const int64_t from = each.at(g, window, i);
       T* const to = y_row + (first + i * step) * all;
       for (int64_t c = c0; c < c1; c += static_cast<int64_t>(hn::Lanes(D())))
-        pixels_of_two_rows<PX, K, STRIDE>(Whole{}, from, line, pixel, f, c, window.inside, to, y_line);
+        pixels_of_two_rows<PX, K, STRIDE>(Whole{}, from, pixel, f, c, window.inside, to, y_line);
     }
   }
 }
@@ -196,7 +209,7 @@ constexpr bool kMayHaveFewChannels = HWY_MAX_BYTES < 64;
 
 /// Rows [first, last) of output pixels, channels-last.
 template <class T>
-void rows_of_pixels(const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t first, int64_t last,
+void rows_of_pixels(const ConvShape& g, const DepthwiseImage& x, const DepthwiseFilter& f, int64_t first, int64_t last,
                     T* y) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -229,15 +242,15 @@ void rows_of_pixels(const ConvShape& g, const ImageRows& x, const DepthwiseFilte
       if (full < n) make(n - lanes, n);  // some channels are made twice
     }
 }
-void depthwise_rows(const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t first, int64_t last,
+void depthwise_rows(const ConvShape& g, const DepthwiseImage& x, const DepthwiseFilter& f, int64_t first, int64_t last,
                     float* y) {
   rows_of_pixels(g, x, f, first, last, y);
 }
 
 #if HWY_TARGET == HWY_AVX3
 /// As depthwise_rows() in bfloat16. Precondition: windows of channels_of_pixels() in bfloat16; channels fill vectors.
-void depthwise_rows_bf16(const ConvShape& g, const ImageRows& x, const DepthwiseFilter& f, int64_t first, int64_t last,
-                         float* y) {
+void depthwise_rows_bf16(const ConvShape& g, const DepthwiseImage& x, const DepthwiseFilter& f, int64_t first,
+                         int64_t last, float* y) {
   rows_of_pixels(g, x, f, first, last, reinterpret_cast<uint16_t*>(y));
 }
 #endif
@@ -260,13 +273,47 @@ Packed pack_depthwise(const KernelSpec& spec, const ConvShape& g, int64_t stride
     const float* bias = spec.has(2) ? spec.constant(2)->data<float>() : nullptr;
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>((g.taps() + 1) * stride) * sizeof(float));
     float* to = packed->data<float>();
+    const int64_t filters = weights.elements() / g.taps();
     for (int64_t c = 0; c < g.groups; ++c) {
-      to[c] = bias ? bias[c] : 0.0f;
-      for (int64_t t = 0; t < g.taps(); ++t) to[(t + 1) * stride + c] = filter[c * g.filter_o + t * g.filter_s];
+      const int64_t o = c % filters;
+      to[c] = bias ? bias[o] : 0.0f;
+      for (int64_t t = 0; t < g.taps(); ++t) to[(t + 1) * stride + c] = filter[o * g.filter_o + t * g.filter_s];
     }
     release_pages(weights);
     return packed;
   });
+}
+
+/// Slices [first, last) of the window of output slice z, which lie inside the volume: the first is slice `at`.
+struct SeenSlices {
+  int64_t first, last, at;
+  SeenSlices(const ConvShape& g, int64_t z) {
+    const int64_t start = z * g.stride[0] - g.pad[0], k = g.kernel[0];
+    const auto before = [&](int64_t end) { return ceil_div(std::max<int64_t>(end - start, 0), g.dilation[0]); };
+    first = std::min(before(0), k);
+    last = std::clamp(before(g.in[0]), first, k);
+    at = first < last ? start + first * g.dilation[0] : 0;
+  }
+};
+
+/// Output rows of a volume that are made of all slices before the next ones: the lines under those of one slice stay in
+/// the level-2 cache.
+int64_t rows_of_band(const ConvShape& g) {
+  constexpr int64_t kFloats = 96 * 1024;
+  const int64_t lines = kFloats / (g.kernel[0] * g.in[2] * g.all_in()), beyond = (g.kernel[1] - 1) * g.dilation[1];
+  return std::max((lines - beyond) / g.stride[1] / 2 * 2, 2 * g.dilation[1]);
+}
+
+/// The convolution of as many neighbours as one pixel as make its channels whole vectors, where the windows are one
+/// column that is all of a line.
+ConvShape joined_pixels(ConvShape g) {
+  constexpr int64_t kLanes = 16;
+  const int64_t n = kLanes / std::gcd(g.groups, kLanes);
+  if (g.kernel[2] != 1 || g.stride[2] != 1 || g.pad[2] != 0 || g.in[2] != g.out[2] || g.in[2] % n != 0) return g;
+  g.groups *= n;
+  g.in[2] /= n;
+  g.out[2] /= n;
+  return g;
 }
 
 /// The level whose vectors so many channels fill, of those that give the same bits.
@@ -278,31 +325,40 @@ Isa filled_level(Isa isa, int64_t channels) {
 class DepthwiseNhwcF32 final : public Kernel, public RowStage {
  public:
   DepthwiseNhwcF32(const ConvShape& g, const KernelSpec& spec)
-      : g_(g),
+      : g_(joined_pixels(g)),
         act_(spec.attrs<ConvAttrs>().act),
-        stride_(round_up(g.groups, 16)),
-        packed_(pack_depthwise(spec, g, stride_)),
-        rows_(SMELT_FOR_LEVEL(filled_level(spec.isa, g.groups), depthwise_rows)),
+        stride_(round_up(g_.groups, 16)),
+        packed_(pack_depthwise(spec, g_, stride_)),
+        rows_(SMELT_FOR_LEVEL(filled_level(spec.isa, g_.groups), depthwise_rows)),
         has_bf16_(spec.isa.has(IsaFeature::kBf16)) {}
   bool take_epilogue(const EpilogueF32& epilogue) override { return clamps(act_) && epilogue_.take(epilogue); }
   Status run(KernelContext& ctx) const override {
     const EpilogueRun epilogue(epilogue_, ctx);
     const float* x = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
+    const int64_t most = g_.planar() ? g_.out[1] : rows_of_band(g_), line_out = g_.out[2] * g_.all_out();
+    const int64_t slice = g_.in[1] * g_.in[2] * g_.all_in();
     // Threads get as many rows each: those whose pixels they made, and few of others.
     ranges_in_slots(ctx.threads(), ctx.threads().threads(), g_.batch * g_.out[1],
                     [&](int64_t begin, int64_t end, int64_t) {
                       for (int64_t r = begin, n = 0; r < end; r += n) {
-                        const int64_t row = r % g_.out[1];
-                        n = std::min(end - r, g_.out[1] - row);
-                        rows({x + r / g_.out[1] * g_.in_pixels() * g_.all_in(), 0, g_.in[1]}, row, row + n,
-                             epilogue ? &epilogue : nullptr, nullptr, y + r * g_.out[2] * g_.all_out());
+                        const int64_t image = r / g_.out[1], row = r % g_.out[1];
+                        n = std::min({end - r, g_.out[1] - row, most});
+                        for (int64_t z = 0; z < g_.out[0]; ++z) {
+                          const SeenSlices seen(g_, z);
+                          rows({{x + (image * g_.in[0] + seen.at) * slice, 0, g_.in[1]},
+                                seen.first,
+                                seen.last,
+                                g_.dilation[0] * slice},
+                               row, row + n, epilogue ? &epilogue : nullptr,
+                               y + ((image * g_.out[0] + z) * g_.out[1] + row) * line_out);
+                        }
                       }
                     });
     return Ok();
   }
 
-  RowStage* row_stage() override { return this; }
+  RowStage* row_stage() override { return g_.planar() ? this : nullptr; }
   Reads reads() const override { return Reads::kRing; }
   const ConvShape& shape() const override { return g_; }
   const EpilogueF32& row_epilogue() const override { return epilogue_; }
@@ -318,6 +374,11 @@ class DepthwiseNhwcF32 final : public Kernel, public RowStage {
 #endif
   void rows(const ImageRows& x, int64_t first, int64_t last, const EpilogueRun* epilogue, float*,
             float* y) const override {
+    rows({x, 0, 1, 0}, first, last, epilogue, y);
+  }
+
+ private:
+  void rows(const DepthwiseImage& x, int64_t first, int64_t last, const EpilogueRun* epilogue, float* y) const {
     const Bounds bounds = activation_bounds(act_);
     const float* base = packed_->data<float>();
     const DepthwiseFilter filter{base, base + stride_, stride_, bounds.lo, bounds.hi};
@@ -331,21 +392,27 @@ class DepthwiseNhwcF32 final : public Kernel, public RowStage {
     }
   }
 
- private:
   ConvShape g_;
   Activation act_;
   EpilogueF32 epilogue_;
   int64_t stride_;
   Packed packed_;
-  void (*rows_)(const ConvShape&, const ImageRows&, const DepthwiseFilter&, int64_t, int64_t, float*);
+  void (*rows_)(const ConvShape&, const DepthwiseImage&, const DepthwiseFilter&, int64_t, int64_t, float*);
   bool has_bf16_;
 };
 
 }  // namespace
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_depthwise_nhwc_f32(const KernelSpec& spec) {
-  const auto g = depthwise_shape(spec);
-  return g ? std::make_unique<DepthwiseNhwcF32>(*g, spec) : nullptr;
+  auto g = ConvShape::in_lines(spec);
+  if (!g || !g->depthwise() || g->c_out != 1 || spec.outputs[0].shape.elements() == 0) return nullptr;
+  // Of windows of one pixel of each slice, slices are long lines.
+  constexpr int64_t kFloats = 96 * 1024;  // that stay in the level-2 cache
+  if (const auto volume = ConvShape::make(spec);
+      volume->kernel[0] > 1 && g->kernel[1] > 1 && g->kernel[1] * g->in[2] * g->all_in() > kFloats)
+    g = volume;
+  if (g->kernel[0] * (g->kernel[1] + 2) > DepthwiseImage::kMostLines) return spec.refuse("windows of many lines");
+  return std::make_unique<DepthwiseNhwcF32>(*g, spec);
 }
 
 }  // namespace smelt
