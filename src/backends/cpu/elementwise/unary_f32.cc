@@ -68,32 +68,55 @@ HWY_INLINE V power(D d, V x, UnaryParameters p) {
 }
 
 #if HWY_TARGET == HWY_AVX3
-/// x times the normal distribution's share below x, error up to 2e-7 for negative x and 2 units in the last place for
-/// others. The share below -|x| is a polynomial of degree 5 in t in each of 16 segments, |x| = (segment + t) / 2.6875,
-/// |t| <= 1/2: fits with the smallest absolute error. The last segment is zero: results below -5.395 are, of less than
-/// 1.9e-7. A rational function, as the other targets have it, takes twice as long for its division.
-HWY_INLINE V gelu_f32(D d, V x) {
+/// Polynomials of degree 5 in t, |t| <= 1/2, of 16 segments: |x| = (segment + t) / 2.6875. They are fits with the
+/// smallest absolute error. The last segment is zero: results below -5.395 are, of less than 1.9e-7.
+using Segments = float[6][16];
+/// The normal distribution's share below -|x|.
+HWY_ALIGN constexpr Segments kShareOfNormal = {
+    {0.5f, 0.354911804f, 0.228381962f, 0.13215135f, 0.0683263987f, 0.0314098746f, 0.0127890473f, 0.00459839171f,
+     0.00145663507f, 0.000405757572f, 9.92453133e-05f, 2.12893374e-05f, 4.00129602e-06f, 6.58383328e-07f,
+     9.47783505e-08f, 0.0f},
+    {-0.148443639f, -0.13851501f, -0.112538897f, -0.0796120837f, -0.0490372218f, -0.0262992419f, -0.0122809261f,
+     -0.00499332184f, -0.00176774058f, -0.000544901646f, -0.00014624749f, -3.41766572e-05f, -6.95411336e-06f,
+     -1.23204143e-06f, -1.90055545e-07f, 0.0f},
+    {-4.69031818e-08f, 0.00958868209f, 0.0155810891f, 0.016533697f, 0.0135787781f, 0.00910316594f, 0.00510109682f,
+     0.00241972646f, 0.000978988945f, 0.000339477148f, 0.00010122919f, 2.60189627e-05f, 5.77457013e-06f,
+     1.10807184e-06f, 1.84025794e-07f, 0.0f},
+    {0.00342578767f, 0.00275372039f, 0.00115872512f, -0.00045200868f, -0.00137508835f, -0.00149370276f, -0.00112913002f,
+     -0.000666494248f, -0.000320669555f, -0.000128438478f, -4.33473906e-05f, -1.24217268e-05f, -3.03807133e-06f,
+     -6.36513391e-07f, -1.14548541e-07f, 0.0f},
+    {-1.26205146e-06f, -0.000313989178f, -0.000436734554f, -0.000333234959f, -0.000123545949f, 4.70721425e-05f,
+     0.000115768387f, 0.00010531627f, 6.62966268e-05f, 3.23703971e-05f, 1.28064166e-05f, 4.19635944e-06f,
+     1.15362241e-06f, 2.6828269e-07f, 5.30799582e-08f, 0.0f},
+    {-6.94658811e-05f, -4.80948947e-05f, 1.2936826e-07f, 3.67720422e-05f, 4.18941454e-05f, 2.42946608e-05f,
+     4.17317324e-06f, -6.52146946e-06f, -7.96026052e-06f, -5.35341223e-06f, -2.62251751e-06f, -1.01092746e-06f,
+     -3.17234822e-07f, -8.25507698e-08f, -1.80169941e-08f, 0.0f},
+};
+/// (1 - tanh(sqrt(2 / pi) (|x| + 0.044715 |x|^3))) / 2.
+HWY_ALIGN constexpr Segments kShareOfTanh = {
+    {0.5f, 0.354927182f, 0.228472367f, 0.132322699f, 0.068474412f, 0.0314203389f, 0.0126587413f, 0.00441951118f,
+     0.00131537311f, 0.000327469228f, 6.67985223e-05f, 1.09266612e-05f, 1.40224813e-06f, 1.38108973e-07f,
+     1.02120623e-08f, 0.0f},
+    {-0.148443639f, -0.138471901f, -0.112442054f, -0.0795688033f, -0.0491292216f, -0.0264608543f, -0.0123833204f,
+     -0.00499023404f, -0.00170717109f, -0.000486802426f, -0.000113321257f, -2.10681101e-05f, -3.05940216e-06f,
+     -3.39395484e-07f, -2.81353945e-08f, 0.0f},
+    {-4.9116462e-08f, 0.00962441135f, 0.0155872172f, 0.0164763294f, 0.0135154752f, 0.00910268258f, 0.00515237078f,
+     0.00246519106f, 0.000990476692f, 0.000329204428f, 8.87367132e-05f, 1.89783786e-05f, 3.14939734e-06f,
+     3.96599177e-07f, 3.70729296e-08f, 0.0f},
+    {0.00344275939f, 0.00275630085f, 0.0011383458f, -0.000467808102f, -0.0013625666f, -0.00146973366f, -0.0011214125f,
+     -0.000675941468f, -0.00033136562f, -0.000131978944f, -4.20901342e-05f, -1.05364061e-05f, -2.02660476e-06f,
+     -2.93167716e-07f, -3.12264916e-08f, 0.0f},
+    {-1.32154253e-06f, -0.000320122577f, -0.000440042233f, -0.000327818474f, -0.00011713487f, 4.58487084e-05f,
+     0.000110417997f, 0.000102940598f, 6.75663105e-05f, 3.41122322e-05f, 1.34077627e-05f, 4.06148365e-06f,
+     9.32563239e-07f, 1.59378445e-07f, 1.99010568e-08f, 0.0f},
+    {-7.10133536e-05f, -4.86092576e-05f, 1.68516215e-06f, 3.81377104e-05f, 4.08988053e-05f, 2.27419368e-05f,
+     4.18977652e-06f, -5.61889919e-06f, -7.53740187e-06f, -5.51274616e-06f, -2.84601538e-06f, -1.07962035e-06f,
+     -3.01081229e-07f, -6.11165234e-08f, -8.90901752e-09f, 0.0f},
+};
+/// x times a share: of -|x| for negative x, else 1 less that. Errors up to 2e-7 for negative x and 2 units in the last
+/// place for others. A rational function, as the other targets have it, takes twice as long for its division.
+HWY_INLINE V times_share(D d, V x, const Segments& segments) {
   constexpr int kDegree = 5;
-  HWY_ALIGN static constexpr float kSegments[kDegree + 1][16] = {
-      {0.5f, 0.354911804f, 0.228381962f, 0.13215135f, 0.0683263987f, 0.0314098746f, 0.0127890473f, 0.00459839171f,
-       0.00145663507f, 0.000405757572f, 9.92453133e-05f, 2.12893374e-05f, 4.00129602e-06f, 6.58383328e-07f,
-       9.47783505e-08f, 0.0f},
-      {-0.148443639f, -0.13851501f, -0.112538897f, -0.0796120837f, -0.0490372218f, -0.0262992419f, -0.0122809261f,
-       -0.00499332184f, -0.00176774058f, -0.000544901646f, -0.00014624749f, -3.41766572e-05f, -6.95411336e-06f,
-       -1.23204143e-06f, -1.90055545e-07f, 0.0f},
-      {-4.69031818e-08f, 0.00958868209f, 0.0155810891f, 0.016533697f, 0.0135787781f, 0.00910316594f, 0.00510109682f,
-       0.00241972646f, 0.000978988945f, 0.000339477148f, 0.00010122919f, 2.60189627e-05f, 5.77457013e-06f,
-       1.10807184e-06f, 1.84025794e-07f, 0.0f},
-      {0.00342578767f, 0.00275372039f, 0.00115872512f, -0.00045200868f, -0.00137508835f, -0.00149370276f,
-       -0.00112913002f, -0.000666494248f, -0.000320669555f, -0.000128438478f, -4.33473906e-05f, -1.24217268e-05f,
-       -3.03807133e-06f, -6.36513391e-07f, -1.14548541e-07f, 0.0f},
-      {-1.26205146e-06f, -0.000313989178f, -0.000436734554f, -0.000333234959f, -0.000123545949f, 4.70721425e-05f,
-       0.000115768387f, 0.00010531627f, 6.62966268e-05f, 3.23703971e-05f, 1.28064166e-05f, 4.19635944e-06f,
-       1.15362241e-06f, 2.6828269e-07f, 5.30799582e-08f, 0.0f},
-      {-6.94658811e-05f, -4.80948947e-05f, 1.2936826e-07f, 3.67720422e-05f, 4.18941454e-05f, 2.42946608e-05f,
-       4.17317324e-06f, -6.52146946e-06f, -7.96026052e-06f, -5.35341223e-06f, -2.62251751e-06f, -1.01092746e-06f,
-       -3.17234822e-07f, -8.25507698e-08f, -1.80169941e-08f, 0.0f},
-  };
   constexpr float kScale = 2.6875f;
   // The sum with 1.5 * 2^23 rounds to a whole number, which its last bits are.
   const V shift = hn::Set(d, 12582912.0f), scale = hn::Set(d, kScale);
@@ -102,12 +125,14 @@ HWY_INLINE V gelu_f32(D d, V x) {
   const V t = hn::MulSub(a, scale, hn::Sub(sum, shift));
   const __m512i segment = _mm512_castps_si512(sum.raw);  // of which the permutation reads four bits
   const auto coefficient = [&](int i)
-                               HWY_ATTR { return V{_mm512_permutexvar_ps(segment, hn::Load(d, kSegments[i]).raw)}; };
+                               HWY_ATTR { return V{_mm512_permutexvar_ps(segment, hn::Load(d, segments[i]).raw)}; };
   V below = coefficient(kDegree);
 #pragma GCC unroll 5
   for (int i = kDegree - 1; i >= 0; --i) below = hn::MulAdd(below, t, coefficient(i));
   return hn::Mul(x, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), below, hn::Sub(hn::Set(d, 1.0f), below)));
 }
+HWY_INLINE V gelu_f32(D d, V x) { return times_share(d, x, kShareOfNormal); }
+HWY_INLINE V gelu_tanh_f32(D d, V x) { return times_share(d, x, kShareOfTanh); }
 #else
 /// x / 2 * (1 + erf(x / sqrt(2))), error up to 7e-7 for negative x and 4 units in the last place for others.
 /// erf(x / sqrt(2)) is x p(x^2) / q(x^2) on [-5.374, 5.374]: the fit with the smallest relative error, by weighted
@@ -128,6 +153,11 @@ HWY_INLINE V gelu_f32(D d, V x) {
   q = hn::MulAdd(q, s, hn::Set(d, 1.0f));
   const V twice = hn::IfThenZeroElse(hn::Lt(x, least), hn::Div(hn::MulAdd(c, p, q), q));
   return hn::Mul(hn::Mul(x, hn::Set(d, 0.5f)), twice);
+}
+/// (1 + tanh u) / 2 is the sigmoid of 2u, which does not cancel for negative u.
+HWY_INLINE V gelu_tanh_f32(D d, V x) {
+  const V cube = hn::Mul(hn::Mul(x, x), x);
+  return hn::Mul(x, sigmoid_f32(d, hn::Mul(hn::Set(d, 1.59576912f), hn::MulAdd(hn::Set(d, 0.044715f), cube, x))));
 }
 #endif
 
@@ -156,10 +186,7 @@ SMELT_UNARY(SiluFn, return hn::Mul(x, sigmoid_f32(d, hn::Mul(x, hn::Set(d, p.a))
 SMELT_UNARY(TanhFn, return tanh_f32(d, x);)
 SMELT_UNARY(ErfFn, return erf_f32(d, x);)
 SMELT_UNARY(GeluFn, return gelu_f32(d, x);)
-// (1 + tanh u) / 2 is the sigmoid of 2u, which does not cancel for negative u.
-SMELT_UNARY(GeluTanhFn, const V cube = hn::Mul(hn::Mul(x, x), x);
-            return hn::Mul(x, sigmoid_f32(d, hn::Mul(hn::Set(d, 1.59576912f),
-                                                     hn::MulAdd(hn::Set(d, 0.044715f), cube, x))));)
+SMELT_UNARY(GeluTanhFn, return gelu_tanh_f32(d, x);)
 SMELT_UNARY(RoundFn, return hn::Round(x);)
 SMELT_UNARY(TruncFn, return hn::Trunc(x);)
 SMELT_UNARY(SignFn, const V one = hn::Set(d, 1.0f); const V y = hn::IfThenElse(hn::Gt(x, hn::Zero(d)), one, x);
