@@ -110,8 +110,10 @@ class MatMulW4 final : public Kernel {
     const int64_t groups = (panels_ + together - 1) / together, tall = (m_ + tile_rows() - 1) / tile_rows();
     const int64_t parts = threads_ == 1 ? 1 : std::clamp<int64_t>(4 * threads_ / groups, 1, tall);
     ctx.threads().parallel_for(groups * parts, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t part = i % parts, panel = i / parts * together;
+      // Steps of one row take hardly longer than a few divisions.
+      int64_t part = begin % parts, panel = begin / parts * together;
+      for (int64_t i = begin; i < end; ++i, ++part) {
+        if (part == parts) part = 0, panel += together;
         products(in, panel, std::min(together, panels_ - panel), tall * part / parts * tile_rows(),
                  std::min(m_, tall * (part + 1) / parts * tile_rows()), epilogue);
       }
@@ -164,11 +166,13 @@ class MatMulW4 final : public Kernel {
   int64_t depth(int64_t i) const { return std::min(block_, k_ - i * block_); }
   int64_t unpacked_floats() const { return round_up((k_ + 1) * floats_.nr(), 16); }
 
+  int64_t first_of_group(int64_t panel) const { return panel & -gemm_.group; }
   int64_t panel_offset(int64_t panel) const {
-    return panel / gemm_.group * gemm_.group * panel_bytes_ + panel % gemm_.group * gemm_.lanes * 4;
+    const int64_t first = first_of_group(panel);
+    return first * panel_bytes_ + (panel - first) * gemm_.lanes * 4;
   }
   int64_t step_bytes(int64_t panel) const {
-    return std::min(gemm_.group, panels_ - panel / gemm_.group * gemm_.group) * gemm_.lanes * 4;
+    return std::min(gemm_.group, panels_ - first_of_group(panel)) * gemm_.lanes * 4;
   }
   /// Panels; where rows have zero points, for every column what one of one takes off; zero points as the tiles take
   /// them.
@@ -223,16 +227,15 @@ class MatMulW4 final : public Kernel {
     for (int64_t i = 0; i < blocks_; ++i) acc[i] *= has_zeros_ ? -1 : -8;
   }
   W4Tile tile(int64_t panel) const {
-    W4Tile t;
-    t.lda = lda_;
-    t.blocks = blocks_;
-    t.steps = block_ / W4Tile::kStep;
-    t.last_steps = (depth(blocks_ - 1) + W4Tile::kStep - 1) / W4Tile::kStep;
-    t.panel = weights_ + panel_offset(panel);
-    t.step_bytes = step_bytes(panel);
-    t.group_bytes = gemm_.group * panel_bytes_;
-    if (has_zeros_) t.zeros = reinterpret_cast<const int16_t*>(weights_ + zeros_at_) + panel * blocks_ * gemm_.lanes;
-    return t;
+    const auto* const zeros = reinterpret_cast<const int16_t*>(weights_ + zeros_at_) + panel * blocks_ * gemm_.lanes;
+    return {.lda = lda_,
+            .blocks = blocks_,
+            .steps = block_ / W4Tile::kStep,
+            .last_steps = (depth(blocks_ - 1) + W4Tile::kStep - 1) / W4Tile::kStep,
+            .panel = weights_ + panel_offset(panel),
+            .step_bytes = step_bytes(panel),
+            .group_bytes = gemm_.group * panel_bytes_,
+            .zeros = has_zeros_ ? zeros : nullptr};
   }
   /// `count` panels from `panel` on, of rows [from, to).
   void products(const Operands& in, int64_t panel, int64_t count, int64_t from, int64_t to,
@@ -247,8 +250,8 @@ class MatMulW4 final : public Kernel {
     const int64_t pairs = count / 2;
     W4Tile t = tile(panel);
     t.out = out;
-    const int64_t tall = std::max<int64_t>(1, (to - from + tile_rows() - 1) / tile_rows());
-    const int64_t height = (to - from + tall - 1) / tall;
+    const int64_t rows = to - from, most = tile_rows();
+    const int64_t height = rows <= most ? std::max<int64_t>(rows, 1) : ceil_div(rows, ceil_div(rows, most));
     for (int64_t r = from; r < to; r += height) {
       const int64_t here = std::min(height, to - r);
       if (in.reals) {

@@ -42,7 +42,7 @@ struct W4Gemm {
   static constexpr int64_t kMostRows = 8, kMostPairs = 2;
   static constexpr int64_t kOneRowPanels = 2 * kMostPairs;  ///< of a tile of one row, in one group or two
   int64_t lanes = 0;
-  int64_t group = 0;                            ///< panels of a group, even; the last group may have fewer
+  int64_t group = 0;                            ///< panels of a group: 2, 4 ...; the last group may have fewer
   int64_t rows = 0;                             ///< of the largest tile of int8 rows
   int64_t real_rows = 0;                        ///< of the largest tile of float32 rows
   Tile tiles[kMostPairs][kMostRows] = {};       ///< [panels / 2 - 1][rows - 1]
