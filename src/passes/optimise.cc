@@ -5,7 +5,7 @@ namespace smelt {
 
 Status optimise(Module& module, const Evaluate& evaluate) {
   for (Graph& graph : module.graphs) {
-    if (builds_op("MatMul") && builds_op("Transpose")) read_matrices_transposed(graph);
+    if (builds_op("MatMul") && builds_op("Transpose")) read_matrices_transposed(graph, Matrices::kConstant);
     const std::vector<ValueId> constants = fold_constants(graph, evaluate);
     remove_dead_nodes(graph);
     if (builds_op("ShapeOf") || builds_op("Expand")) fold_shape_arithmetic(module, graph, evaluate, constants);
@@ -32,6 +32,7 @@ Status optimise(Module& module, const Evaluate& evaluate) {
       merge_transposes(graph);
       channels_last(graph);
       if (builds_op("LayerNorm")) recompose_normalizations(graph);
+      if (builds_op("MatMul")) read_matrices_transposed(graph, Matrices::kDynamic);
     }
     // TFLite's converter does so itself: a build for its models alone does without.
     if (may_lack_fusions) merge_common_subexpressions(graph);

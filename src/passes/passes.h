@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -24,8 +25,10 @@ Status optimise(Module& module, const Evaluate& evaluate);
 
 /// Drops trailing optional outputs that nobody reads, so that kernels without statistics or indices apply.
 void drop_unread_outputs(Graph& graph);
-/// Products with the Transpose of a constant matrix read the matrix itself, as it lies in the file.
-void read_matrices_transposed(Graph& graph);
+enum class Matrices : uint8_t { kConstant, kDynamic };
+/// Products with the Transpose of matrices read the matrices themselves: a constant one as it lies in the file, or
+/// dynamic ones of float32, if patterns no longer need to be found.
+void read_matrices_transposed(Graph& graph, Matrices matrices);
 /// Makes products of single rows with matrices that are gathered from a constant, one for each row, an ExpertMatMul:
 /// no matrix is copied, and rows with the same one are multiplied together.
 void fuse_experts(Graph& graph);

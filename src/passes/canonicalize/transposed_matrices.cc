@@ -7,12 +7,25 @@
 #include "passes/passes.h"
 
 namespace smelt {
+namespace {
 
-void read_matrices_transposed(Graph& graph) {
-  // By value: the constant matrix that a Transpose makes it from; kNoValue: another value.
+/// True if the last two dimensions, and only they, change places.
+bool turns_matrices(const std::vector<int64_t>& perm, const Shape& shape) {
+  if (perm.empty()) return shape.rank() == 2;
+  const auto r = static_cast<int64_t>(perm.size());
+  for (int64_t i = 0; i < r; ++i)
+    if (perm[static_cast<size_t>(i)] != (i < r - 2 ? i : 2 * r - 3 - i)) return false;
+  return r >= 2;
+}
+
+}  // namespace
+
+void read_matrices_transposed(Graph& graph, Matrices matrices) {
+  // By value: the matrices that a Transpose makes it from; kNoValue: another value.
   std::vector<ValueId> turned(graph.values.size(), kNoValue);
   const auto is_matrix = [&](ValueId id) {
     const Value& v = graph.value(id);
+    if (matrices == Matrices::kDynamic) return !v.constant && !v.type.quant && v.type.dtype == DType::kF32;
     return v.constant && !v.type.quant && !v.constant->quant() && v.constant->rank() == 2 &&
            std::ranges::find(graph.inputs, id) == graph.inputs.end();  // a caller may replace a default
   };
@@ -20,7 +33,7 @@ void read_matrices_transposed(Graph& graph) {
   for (const Node& n : graph.nodes) {
     if (n.op != Op::kTranspose || n.inputs.size() != 1 || n.outputs[0] == kNoValue || !is_matrix(n.inputs[0])) continue;
     const auto& perm = static_cast<const TransposeAttrs&>(*n.attrs).perm;
-    if (!perm.empty() && perm != std::vector<int64_t>{1, 0}) continue;
+    if (!turns_matrices(perm, graph.value(n.inputs[0]).type.shape)) continue;
     turned[static_cast<size_t>(n.outputs[0])] = n.inputs[0];
     any = true;
   }
