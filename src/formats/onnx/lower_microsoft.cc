@@ -31,7 +31,11 @@ void lower_gemm_fast_gelu(NodeContext& n) {
   n.bind(0, n.unary(Unary::kGeluTanh, add_optional(n, y, 2)));
 }
 void lower_quick_gelu(NodeContext& n) { n.bind(0, n.unary(Unary::kQuickGelu, n.in(0), n.f("alpha", 1.702f))); }
-void lower_scaled_silu(NodeContext& n) { n.bind(0, n.unary(Unary::kSilu, n.in(0), 1)); }
+/// silu(x * scale), with x * scale in x's type.
+void lower_scaled_silu(NodeContext& n) {
+  const ValueId x = n.in(0), scale = n.has(1) ? n.cast(n.in(1), n.dtype(x)) : n.scalar_like(x, n.f("alpha", 1));
+  n.bind(0, n.unary(Unary::kSilu, n.binary(Binary::kMul, x, scale), 1));
+}
 void lower_bias_add(NodeContext& n) {
   n.bind(0, n.binary(Binary::kAdd, n.binary(Binary::kAdd, n.in(0), n.in(1)), n.in(2)));
 }
@@ -52,6 +56,12 @@ ValueId activate(NodeContext& n, ValueId x, const std::string& name, const std::
   if (name == "LeakyRelu") return n.unary(Unary::kLeakyRelu, x, at(0, 0.01));
   if (name == "HardSigmoid") return n.unary(Unary::kHardSigmoid, x, at(0, 0.2), at(1, 0.5));
   if (name == "HardSwish") return n.unary(Unary::kHardSwish, x);
+  if (name == "Elu") return n.unary(Unary::kElu, x, at(0, 1), 1, 1);
+  if (name == "Selu")
+    return n.unary(Unary::kSelu, x, at(0, 1.67326319217681884765625), at(1, 1.05070102214813232421875));
+  if (name == "Softplus") return n.unary(Unary::kSoftplus, x, 1);
+  if (name == "Softsign") return n.unary(Unary::kSoftsign, x);
+  if (name == "ThresholdedRelu") return n.unary(Unary::kThresholdedRelu, x, at(0, 1));
   if (name == "Clip") return n.unary(Unary::kClamp, x, at(0, -3.4028234663852886e38), at(1, 3.4028234663852886e38));
   n.unsupported("activation '", name, "'");
   return x;
@@ -97,7 +107,7 @@ void lower_skip_layer_norm(NodeContext& n) {
   LayerNormAttrs a;
   a.axis = -1;
   a.rms = simplified;
-  a.epsilon = n.f("epsilon", simplified ? 1e-5f : 1e-12f);
+  a.epsilon = n.f("epsilon", 1e-12f);
   const int bias = simplified ? 3 : 4;
   ValueId sum = n.binary(Binary::kAdd, n.in(0), n.in(1));
   sum = add_optional(n, sum, bias);

@@ -1,8 +1,11 @@
 // com.microsoft: attention in its several forms, rotary embedding; LinearAttention of both domains.
+#include <algorithm>
+
 #include "formats/onnx/microsoft.h"
 #include "formats/onnx/ops.h"
 #include "ops/attention/attention.h"
 #include "ops/matmul/matmul.h"
+#include "ops/normalization/normalization.h"
 #include "ops/shape/shape.h"
 
 namespace smelt::onnx {
@@ -28,15 +31,20 @@ ValueId additive_mask(NodeContext& n, ValueId mask, ValueId x, ValueId keys, dou
     return n.binary(Binary::kLess, positions, n.unsqueeze(n.cast(ends, DType::kI64), {1}));
   };
   ValueId inside;
-  if (batch > 0 && count == 2 * batch) {
-    const auto parts = n.split(mask, 0, 2);
-    const ValueId started = n.unary(Unary::kNot, before(parts[1]));
-    inside = n.binary(Binary::kLogicalAnd, before(parts[0]), started);
-  } else if (batch > 0 && count > 0 && count != batch) {
+  if (batch > 0 && count == batch) {
+    inside = before(mask);
+  } else if (batch > 0 && count > 0 && count != 2 * batch && count != 3 * batch + 2) {
     n.unsupported("a mask index of ", count, " entries for a batch of ", batch);
     return kNoValue;
   } else {
-    inside = before(mask);
+    const ValueId first = n.dims_of(x, 0, 1), twice = n.binary(Binary::kAdd, first, first);
+    const auto part = [&](ValueId v, ValueId from, ValueId to) { return n.add(Op::kSlice, {v, from, to, n.i64({0})}); };
+    inside = before(part(mask, n.i64({0}), first));
+    // Starts, where the entries are two a row; none else.
+    const ValueId padded = n.concat({mask, n.fill(first, n.scalar_like(mask, 0))}, 0);
+    const ValueId two = n.binary(Binary::kEqual, n.dims_of(mask), twice);
+    const ValueId outside = n.binary(Binary::kLogicalAnd, two, before(part(padded, first, twice)));
+    inside = n.binary(Binary::kLogicalAnd, inside, n.unary(Unary::kNot, outside));
   }
   return n.unsqueeze(n.where(inside, seen, hidden), {1, 2});
 }
@@ -126,9 +134,10 @@ void lower_multi_head_attention(NodeContext& n) {
   if (k == kNoValue || v == kNoValue) return n.fail("key or value is missing");
   const bool ready = n.rank_or_fail(k) == 4;  // keys and values already [B, heads, T, D]
   if (n.has(3)) {
-    const ValueType qt = n.type(q), vt = n.type(v);
-    const int64_t width = qt.ranked ? qt.shape.back() : -1;
-    const int64_t v_width = ready || !vt.ranked || vt.shape.back() < 0 ? width : vt.shape.back();
+    const ValueType qt = n.type(q), bt = n.type(n.in(3));
+    const int64_t width = qt.ranked ? qt.shape.back() : -1, total = bt.ranked ? bt.shape.back() : -1;
+    // The values may have another width than the queries and keys.
+    const int64_t v_width = width >= 0 && total > width ? total - width - width : width;
     SplitAttrs parts;
     std::vector<ValueId> split{n.in(3)};
     if (width < 0)
@@ -154,11 +163,19 @@ void lower_multi_head_attention(NodeContext& n) {
   if (n.has(4)) args[3] = additive_mask(n, n.in(4), q, keys, n.f("mask_filter_value", -10000), dtype);
   if (n.has(5)) args[3] = joined(n, args[3], n.in(5));
   while (args.back() == kNoValue) args.pop_back();
-  const auto out = n.add_n(Op::kAttention, a, args, n.wants(1) || n.wants(2) ? 3 : 1);
+  if (n.wants(3)) a.qk_output = 2;
+  const auto out = n.add_n(Op::kAttention, a, args, n.wants(3) ? 4 : n.wants(1) || n.wants(2) ? 3 : 1);
   n.bind(0, merge_heads(n, out[0]));
-  if (out.size() < 3) return;
-  n.bind(1, out[1]);
-  n.bind(2, out[2]);
+  for (size_t i = 1; i < out.size(); ++i) n.bind(static_cast<int>(i), out[i]);
+}
+
+/// Each head of x [B, S, heads * D] divided by the root of its mean square, times a weight [D].
+ValueId normalized_heads(NodeContext& n, ValueId x, int64_t heads, ValueId weight, double epsilon) {
+  LayerNormAttrs a;
+  a.axis = -1;
+  a.rms = true;
+  a.epsilon = epsilon;
+  return n.reshape(n.add(Op::kLayerNorm, a, {n.reshape(x, {0, 0, heads, -1}), weight}), {0, 0, -1});
 }
 
 void lower_group_query_attention(NodeContext& n) {
@@ -185,11 +202,28 @@ void lower_group_query_attention(NodeContext& n) {
     if (const std::string type = n.s(kind, "NONE"); type != "NONE")
       return n.fail(kind, " '", type, "' is not supported");
   constexpr int kSupported = 12;
-  for (int k = kSupported; k < n.inputs(); ++k)
-    if (n.has(k)) return n.fail("input ", k, " (scales of caches, weights of norms, query_seqlens) is not supported");
+  for (const int k : {12, 13, 16})
+    if (n.has(k)) return n.fail("input ", k, " (scales of caches, query_seqlens) is not supported");
   std::vector<ValueId> in;
   for (int k = 0; k < kSupported; ++k) in.push_back(n.opt(k));
   if (in[0] == kNoValue || in[5] == kNoValue) return n.fail("the query or seqlens_k is missing");
+  if (n.has(14)) {
+    const ValueId q_weight = n.in(14), k_weight = n.in(15);
+    if (in[1] == kNoValue) {
+      const ValueType wt = n.type(q_weight);
+      const int64_t width = wt.ranked && wt.shape.rank() == 1 ? wt.shape[0] : -1;
+      if (width < 1 || width > 65536 || std::max(a.num_heads, a.kv_heads) > 65536)
+        return n.unsupported("an unknown shape of the norm's weight");
+      SplitAttrs parts;
+      parts.axis = 2;
+      const auto qkv =
+          n.add_n(Op::kSplit, parts, {in[0], n.i64({a.num_heads * width, a.kv_heads * width, a.kv_heads * width})}, 3);
+      std::copy(qkv.begin(), qkv.end(), in.begin());
+    }
+    const double epsilon = n.f("qk_norm_epsilon", 1e-6f);
+    in[0] = normalized_heads(n, in[0], a.num_heads, q_weight, n.f("q_norm_epsilon", epsilon));
+    in[1] = normalized_heads(n, in[1], a.kv_heads, k_weight, n.f("k_norm_epsilon", epsilon));
+  }
   while (in.back() == kNoValue) in.pop_back();
   n.emit(Op::kGroupQueryAttention, a, in);
 }

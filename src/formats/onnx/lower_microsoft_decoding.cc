@@ -63,6 +63,7 @@ void lower_decoder_masked_attention(NodeContext& n) {
   args[3] = joined(n, args[3], n.opt(4));
   while (args.back() == kNoValue) args.pop_back();
   const bool scores = n.flag("output_qk") && n.wants(3);
+  if (scores) a.qk_output = 2;
   const bool present = !cross && (n.wants(1) || n.wants(2));
   const auto out = n.add_n(Op::kAttention, a, args, scores ? 4 : present ? 3 : 1);
   n.bind(0, merge_heads(n, out[0]));

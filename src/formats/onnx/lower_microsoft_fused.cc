@@ -86,7 +86,7 @@ void lower_gated_rms_norm(NodeContext& n) {
   if (rank < 1) return n.fail("x is a scalar");
   std::vector<int64_t> grouped(static_cast<size_t>(rank) - 1, 0);
   grouped.insert(grouped.end(), {-1, st.shape[0]});
-  ValueId y = rms(n, n.reshape(x, grouped), n.f("epsilon", 1e-6f));
+  ValueId y = rms(n, n.reshape(x, grouped), n.f("epsilon", 1e-5f));
   y = like_shape_of(n, n.binary(Binary::kMul, y, n.cast(scale, DType::kF32)), x);
   const ValueId gate = n.cast(n.in(2), DType::kF32);
   const std::string act = n.s("activation", "silu");
@@ -109,7 +109,7 @@ ValueId branches(NodeContext& n, ValueId x) {
 void lower_branchwise_rms_norm(NodeContext& n) {
   const ValueId x = n.in(0);
   const ValueId grouped = branches(n, x);
-  ValueId y = rms(n, grouped, n.f("epsilon", 1e-6f));
+  ValueId y = rms(n, grouped, n.f("epsilon", 1e-5f));
   if (n.has(1)) {
     ValueId scale = n.cast(n.in(1), DType::kF32);
     // A scale of all branches in one axis; one of a single branch broadcasts as it is.

@@ -12,7 +12,8 @@ ValueId dimension(NodeContext& n, ValueId x, int64_t axis);
 /// 0, 1, ... up to a scalar int64, which is left out.
 ValueId range(NodeContext& n, ValueId end);
 /// The mask input of BERT attention as an additive mask that broadcasts to [batch, heads, rows, keys].
-/// Forms: [B] valid keys; [2B] ends then starts; [B, T] and [B, S, T] of 0 and 1; [B, 1, M, M].
+/// Forms: [B] valid keys; [2B] ends then starts; [3B + 2], of which the first B count; [B, T] and [B, S, T] of 0 and 1;
+/// [B, 1, M, M].
 ValueId additive_mask(NodeContext& n, ValueId mask, ValueId x, ValueId keys, double filter, DType dtype);
 /// The sum of two masks, either of which may be kNoValue.
 ValueId joined(NodeContext& n, ValueId a, ValueId b);
