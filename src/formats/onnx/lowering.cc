@@ -182,7 +182,11 @@ std::optional<ValueId> ModelLowering::find(Scope& scope, std::string_view name) 
   const ValueId inner =
       graph.add_value({.name = std::string(name), .type = v.type, .constant = v.constant, .dim_names = v.dim_names});
   scope.names[name] = {.value = inner};
-  if (v.constant) return inner;
+  if (v.constant) {
+    // A default that a body repeats is no input: what a caller gave in its place would not reach the body.
+    std::erase(scope.parent->builder.graph().inputs, *outer);
+    return inner;
+  }
   const Node* weights = dequantized_constant(*scope.parent, *outer);
   if (!weights) {
     scope.captures->emplace_back(*outer, inner);

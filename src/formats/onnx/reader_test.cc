@@ -180,6 +180,27 @@ TEST(OnnxReader, DefaultsOfInputsMayBeOverridden) {
   }
 }
 
+TEST(OnnxReader, DefaultsInBodiesAreConstants) {
+  // z = (c ? x + w : x - x) * v: a body holds the default of w, none that of v.
+  const auto branch = [](std::string_view op, std::string_view with, std::string_view out) {
+    ProtoWriter g;
+    g.message(1, make_node(op, {"x", with}, {out})).text(2, out).message(12, make_value(out, 1, {1}));
+    return g;
+  };
+  ProtoWriter g, choice = make_node("If", {"c"}, {"y"});
+  choice.message(5, ProtoWriter().text(1, "then_branch").message(6, branch("Add", "w", "t")).number(20, 5));
+  choice.message(5, ProtoWriter().text(1, "else_branch").message(6, branch("Sub", "x", "e")).number(20, 5));
+  g.message(1, choice).message(1, make_node("Mul", {"y", "v"}, {"z"})).text(2, "g");
+  g.message(5, make_raw_tensor("w", 1, {1}, floats({1}))).message(5, make_raw_tensor("v", 1, {1}, floats({2})));
+  g.message(11, make_value("x", 1, {1})).message(11, make_value("c", 9, {}));
+  g.message(11, make_value("w", 1, {1})).message(11, make_value("v", 1, {1}));
+  g.message(12, make_value("z", 1, {1}));
+  const auto m = load(make_model(g));
+  ASSERT_TRUE(m.ok()) << m.error().message();
+  ASSERT_EQ(m->inputs().size(), 3u);
+  EXPECT_EQ(m->inputs()[2].name, "v");
+}
+
 TEST(OnnxReader, SortsNodes) {
   ProtoWriter g;
   g.message(1, make_node("Mul", {"y", "x"}, {"z"})).message(1, make_node("Neg", {"x"}, {"y"}));
