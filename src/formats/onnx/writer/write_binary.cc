@@ -109,11 +109,20 @@ class BinaryForm {
     }
   }
 
+  /// The quotient of integers, rounded down. The multiple of b next to a may lie outside of a signed type.
+  Name floor_div() {
+    const bool wide = is_signed_integer(dtype_) && dtype_ != DType::kI64;
+    const DType type = !wide ? dtype_ : dtype_ == DType::kI32 ? DType::kI64 : DType::kI32;
+    const Name a = wide ? n_.cast(a_, type) : a_, b = wide ? n_.cast(b_, type) : b_;
+    const Name y = op("Div", op("Sub", a, op("Mod", a, b)), b);
+    return wide ? n_.cast(y, dtype_) : y;
+  }
+
   Name integers(Binary fn) {
     switch (fn) {
       case Binary::kFloorDiv:
       case Binary::kFloorDivMod:
-        return op("Div", op("Sub", a_, op("Mod", a_, b_)), b_);
+        return floor_div();
       case Binary::kTruncDiv:
         return op("Div", a_, b_);
       case Binary::kMod:

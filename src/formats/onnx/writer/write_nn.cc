@@ -288,6 +288,11 @@ void write_pool(NodeWriter& n) {
       attributes.emplace_back("count_include_pad", true);
   }
   if (kind == PoolKind::kLp) attributes.emplace_back("p", static_cast<int64_t>(a.p));
+  const bool dilated = std::ranges::any_of(g->window.dims, [](const auto& d) { return d.dilation != 1; });
+  const int since = kind == PoolKind::kAverage && dilated               ? 19
+                    : kind == PoolKind::kLp && (dilated || a.ceil_mode) ? 18
+                                                                        : 0;
+  if (!n.model().need_opset(since)) n.fail("this window needs opset ", since);
   if (n.wants(1)) {
     using Index = PoolAttrs::Index;
     if (a.layout != Layout::kChannelsFirst || a.index == Index::kWindowColumn) return n.fail("indices of this kind");

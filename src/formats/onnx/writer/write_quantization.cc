@@ -71,7 +71,9 @@ void write_quantize_linear(NodeWriter& n) {
   std::vector<Attribute> attributes;
   if (!linear_operands(n, a.to, in, attributes)) return;
   const DType x = n.dtype(0), scale = n.dtype(1);
-  if (x != scale) in[x == DType::kF32 ? 1 : 0] = n.cast(in[x == DType::kF32 ? 1 : 0], DType::kF32);
+  const bool mixed = x != scale, wide = mixed || (x != DType::kF32 && !n.model().need_opset(19));
+  for (size_t k = 0; k < 2; ++k)
+    if (wide && (k == 0 ? x : scale) != DType::kF32) in[k] = n.cast(in[k], DType::kF32);
   if (!n.has(2) && a.to != DType::kU8) {
     if (n.type(1).ranked && n.type(1).shape.rank() == 0) {
       in.push_back(n.scalar(a.to, 0));
@@ -94,7 +96,7 @@ void write_dequantize_linear(NodeWriter& n) {
   std::vector<Attribute> attributes;
   if (!linear_operands(n, n.dtype(0), in, attributes)) return;
   DType made = n.dtype(1);
-  if (made == DType::kF64) {
+  if (made == DType::kF64 || (made != DType::kF32 && !n.model().need_opset(19))) {
     in[1] = n.cast(in[1], DType::kF32);
     made = DType::kF32;
   }

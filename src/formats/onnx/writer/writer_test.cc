@@ -204,6 +204,59 @@ TEST(OnnxWriter, EveryBinaryFunctionOfReals) {
   }
 }
 
+TEST(OnnxWriter, QuotientsOfSmallIntegersRoundedDown) {
+  // The multiple of the divisor below -126 or above 120 is none of int8.
+  TestModel m;
+  const auto bytes = [](std::vector<int8_t> v) { return Tensor::from<int8_t>(DType::kI8, Shape{4}, v); };
+  const ValueId a = m.input("a", bytes({-126, 120, -7, 127})), b = m.input("b", bytes({100, -100, 2, -128}));
+  m.output(m.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kFloorDiv), {a, b}), "y");
+  expect_same(m);
+}
+
+TEST(OnnxWriter, QuantizedFloat16OfAnOldOpset) {
+  TestModel m;
+  const auto f16 = [](const Shape& shape, float first, float step) {
+    Tensor t(DType::kF16, shape);
+    for (int64_t i = 0; i < t.elements(); ++i) set_double(t, i, first + step * static_cast<float>(i));
+    return t;
+  };
+  QuantizeLinearAttrs a;
+  a.to = DType::kI8;
+  const ValueId scale = m.constant("scale", f16({}, 0.25f, 0)), zero = m.constant("zero", Tensor(DType::kI8, Shape{}));
+  const ValueId q =
+      m.add(Op::kQuantizeLinear, make_attrs<QuantizeLinearAttrs>(a), {m.input("x", f16({9}, -2, 0.5f)), scale, zero});
+  a.to = DType::kF16;
+  m.output(m.add(Op::kDequantizeLinear, make_attrs<QuantizeLinearAttrs>(a), {q, scale, zero}), "y");
+  expect_same(m);
+  convert::Options old;
+  old.write.opset = 17;
+  expect_same(m, old);
+  const auto result = test::written(ModelAccess::make(m.module), "onnx", old);
+  ASSERT_TRUE(result.ok());
+  EXPECT_TRUE(result->missing.empty());
+}
+
+TEST(OnnxWriter, WindowsThatOldOpsetsLack) {
+  for (const bool ceil : {false, true}) {
+    TestModel m;
+    PoolAttrs p;
+    p.kind = PoolKind::kLp;
+    p.kernel = {2, 2};
+    p.strides = {2, 2};
+    p.ceil_mode = ceil;
+    m.output(m.add(Op::kPool, make_attrs<PoolAttrs>(p), {m.input("x", ramp({1, 2, 5, 5}))}), "y");
+    expect_same(m);
+    convert::Options o;
+    o.write.opset = 17;
+    const auto result = test::written(ModelAccess::make(m.module), "onnx", o);
+    ASSERT_TRUE(result.ok());
+    ASSERT_FALSE(result->files.empty());
+    const auto bytes = result->files[0].bytes.joined();
+    const std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    EXPECT_EQ(text.find("LpPool") == std::string_view::npos, ceil);
+  }
+}
+
 TEST(OnnxWriter, PoolsReductionsAndNormalizations) {
   TestModel m;
   const ValueId x = m.input("x", ramp({1, 6, 6, 4}));
