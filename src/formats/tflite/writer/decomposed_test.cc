@@ -1,6 +1,7 @@
 // Operators that TFLite has no operator for, written as others, read back and run: results are those of the graph.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "ops/attention/attention.h"
@@ -15,6 +16,8 @@
 #include "ops/resize/resize.h"
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
+#include "runtime/model_access.h"
+#include "tensor/numeric.h"
 #include "tests/support/module.h"
 #include "tests/support/op_case.h"
 #include "tests/support/written_model.h"
@@ -291,6 +294,25 @@ TEST(TfliteDecomposed, LookUpsBehindABatch) {
   expect_decomposed({"open", Op::kGatherND, make_attrs<GatherAttrs>(a), {f32({2, 3, 4}), i64({-1})}}, true);
 }
 
+TEST(TfliteDecomposed, UnstackOfInt64) {
+  const Tensor x = test::random_tensor(DType::kI64, Shape{2, 3}, -9, 9, 1);
+  test::OpRunner runner({"unstack", Op::kUnstack, make_attrs<AxisAttrs>(-1), {x}});
+  runner.outputs(3);
+  const auto module = runner.module();
+  ASSERT_TRUE(module.ok()) << module.error().message();
+  const auto back = test::expect_same_written(*module, {Datum(x)}, "tflite");
+  ASSERT_TRUE(back);
+  for (const Node& n : module_of(*back).graphs[0].nodes) EXPECT_EQ(n.op, Op::kGather);
+}
+
+TEST(TfliteDecomposed, ElementsFromTheEndOfAnOpenDimension) {
+  GatherAttrs a;
+  a.axis = 1;
+  Tensor at(DType::kI64, Shape{2, 3});
+  for (int64_t i = 0; i < at.elements(); ++i) at.data<int64_t>()[i] = i - 4;
+  expect_decomposed({"open", Op::kGatherElements, make_attrs<GatherAttrs>(a), {f32({2, 4}), at}, {1}}, true);
+}
+
 TEST(TfliteDecomposed, TransposedConvolutions) {
   ConvTransposeAttrs a;
   a.filter = FilterLayout::kIOS;
@@ -308,6 +330,27 @@ TEST(TfliteDecomposed, TransposedConvolutions) {
                      make_attrs<ConvTransposeAttrs>(a),
                      {f32({1, 4, 3, 4, 3}), f32({4, 3, 2, 3, 2}, 2), f32({3}, 3)},
                      {1, 2}});
+}
+
+TEST(TfliteDecomposed, ConvTransposeOfFedFilters) {
+  // The shape of the result names as many channels as the filter has.
+  ConvTransposeAttrs line;
+  line.filter = FilterLayout::kIOS;
+  line.strides = {2};
+  line.pads = {1, 0};
+  const Tensor row = f32({1, 2, 5}), filter = f32({2, 3, 4}, 2);
+  const auto module =
+      test::OpRunner({"computed", Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(line), {row, filter}}).module();
+  ASSERT_TRUE(module.ok()) << module.error().message();
+  const auto back = test::expect_same_written(*module, {row, filter}, "tflite");
+  ASSERT_TRUE(back);
+  const Graph& g = module_of(*back).graphs[0];
+  const auto node = std::ranges::find_if(g.nodes, [](const Node& n) { return n.op == Op::kConvTranspose; });
+  ASSERT_NE(node, g.nodes.end());
+  ASSERT_EQ(node->inputs.size(), 4u);
+  const auto& sizes = g.value(node->inputs[3]).constant;
+  ASSERT_TRUE(sizes);
+  EXPECT_EQ(get_double(*sizes, 3), 3);
 }
 
 TEST(TfliteDecomposed, LastPlacesAndMaxima) {

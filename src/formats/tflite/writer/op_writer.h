@@ -117,7 +117,7 @@ int rounded_by_slice(OpWriter& w);
 int slice_start(SubgraphWriter& s, int place, int64_t axis, int rank);
 
 /// Coordinates [n, rank] of the elements of an index tensor: its own places but for `axis`, where its values stand,
-/// which count from the end of `extent` if they are negative.
+/// which count from the end of `extent` if they are negative; -1: the size of the run.
 int element_coordinates(OpWriter& w, int input, int64_t axis, int64_t extent);
 /// Output 0 is input 0 with updates at coordinates [..., k], joined as the node's ScatterAttrs say. False if the format
 /// has no form for it.

@@ -202,9 +202,14 @@ int SubgraphWriter::reshape(int x, Int64List shape) {
   }
   const std::vector<int32_t> dims(shape.begin(), shape.end());
   const FileTensor from = at(x);
-  return add(tfl::BuiltinOperator::RESHAPE, {x, i32(shape)}, from.dtype,
-             options_of<tfl::ReshapeOptions>([=](auto& b) { return tfl::CreateReshapeOptionsDirect(b, &dims); }),
-             from.quant);
+  const int y = add(tfl::BuiltinOperator::RESHAPE, {x, i32(shape)}, from.dtype,
+                    options_of<tfl::ReshapeOptions>([=](auto& b) { return tfl::CreateReshapeOptionsDirect(b, &dims); }),
+                    from.quant);
+  if (std::ranges::all_of(dims, [](int32_t d) { return d >= 0; })) {
+    at(y).ranked = true;
+    at(y).shape = Shape{std::span<const int64_t>(shape)};
+  }
+  return y;
 }
 
 int SubgraphWriter::i32(Int64List values) {

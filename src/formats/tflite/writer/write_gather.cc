@@ -179,7 +179,8 @@ bool write_one_hot(OpWriter& w) {
     const int n = s.cast(depth, s.at(indices).dtype);
     indices = w.select({w.compare(Code::LESS, indices, w.number_like(indices, 0)), w.add(indices, n), indices});
   }
-  const auto axis = static_cast<int32_t>(a.axis);
+  // Of the axes below 0, LiteRT takes -1 alone.
+  const auto axis = static_cast<int32_t>(a.axis < -1 ? a.axis + w.rank(0) + 1 : a.axis);
   return w.emit(Code::ONE_HOT, {indices, depth, on, off},
                 options_of<tfl::OneHotOptions>([=](auto& b) { return tfl::CreateOneHotOptions(b, axis); }));
 }

@@ -33,6 +33,13 @@ int joined_columns(SubgraphWriter& s, const std::vector<int>& columns) {
   return s.add(Code::CONCATENATION, columns, DType::kI32, concat_options(1));
 }
 
+/// Indices along dimension d of input 0, whose size is that of the run; negative ones count from its end.
+int wrapped_at_run_time(OpWriter& w, int at, int64_t d) {
+  SubgraphWriter& s = w.subgraph();
+  const int extent = s.add(Code::SLICE, {dims_of(s, w.in(0)), s.i32({d}), s.i32({1})}, DType::kI32);
+  return w.select({w.compare(Code::LESS, at, s.i32_scalar(0)), w.add(at, s.reshape(extent, {})), at});
+}
+
 }  // namespace
 
 int element_coordinates(OpWriter& w, int input, int64_t axis, int64_t extent) {
@@ -43,7 +50,9 @@ int element_coordinates(OpWriter& w, int input, int64_t axis, int64_t extent) {
   std::vector<int> columns;
   for (int d = 0; d < shape.rank(); ++d) {
     if (d == axis) {
-      columns.push_back(s.reshape(positive_indices(w, input, extent), {n, 1}));
+      const int at =
+          extent < 0 ? wrapped_at_run_time(w, s.cast(w.in(input), DType::kI32), d) : positive_indices(w, input, extent);
+      columns.push_back(s.reshape(at, {n, 1}));
       continue;
     }
     Tensor t(DType::kI32, Shape{n, 1});
@@ -66,8 +75,7 @@ int dynamic_coordinates(OpWriter& w, int input, int64_t axis) {
   std::vector<int> columns;
   for (int64_t d = 0; d < rank; ++d) {
     if (d == axis) {
-      const int extent = entry(dims_of(s, w.in(0)), d);
-      columns.push_back(w.select({w.compare(Code::LESS, at, s.i32_scalar(0)), w.add(at, extent), at}));
+      columns.push_back(wrapped_at_run_time(w, at, d));
       continue;
     }
     std::vector<int64_t> shape(static_cast<size_t>(rank), 1);

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "formats/tflite/writer/op_writer.h"
+#include "formats/tflite/writer/scores.h"
 #include "ops/shape/channels_perm.h"
 #include "ops/shape/shape.h"
 #include "tensor/quant_params.h"
@@ -206,6 +207,14 @@ bool write_stack(OpWriter& w) {
 bool write_unstack(OpWriter& w) {
   const auto axis = static_cast<int32_t>(w.attrs<AxisAttrs>().axis);
   const int count = w.outputs();
+  if (w.in_type(0).dtype == DType::kI64) {
+    // LiteRT has no UNPACK of these.
+    SubgraphWriter& s = w.subgraph();
+    for (int i = 0; i < count; ++i)
+      if (w.wants(i))
+        s.bind(w.out_id(i), s.add(Code::GATHER, {w.in(0), s.i32_scalar(i)}, DType::kI64, gather_options(axis)));
+    return true;
+  }
   return w.emit_all(Code::UNPACK, {w.in(0)},
                     options_of<tfl::UnpackOptions>([=](auto& b) { return tfl::CreateUnpackOptions(b, count, axis); }));
 }

@@ -53,6 +53,19 @@ std::optional<Code> code_of(const UnaryAttrs& a, DType dtype, bool quantized) {
   return std::nullopt;
 }
 
+/// True if LiteRT's integer kernels give this type: those of the logistic function and of tanh have one output scale.
+bool has_integer_kernel(Unary fn, const ValueType& to) {
+  const bool logistic = fn == Unary::kSigmoid;
+  if (!logistic && fn != Unary::kTanh && fn != Unary::kFastTanh) return true;
+  const bool wide = to.dtype == DType::kI16;
+  const int middle = to.dtype == DType::kU8 ? 128 : 0;
+  return is_per_tensor(to.quant) &&
+         to.quant->scale() == (wide       ? 1.f / 32768
+                               : logistic ? 1.f / 256
+                                          : 1.f / 128) &&
+         to.quant->zero_point() == (logistic && !wide ? middle - 128 : middle);
+}
+
 OperatorOptions unary_options(const UnaryAttrs& a) {
   if (a.fn == Unary::kLeakyRelu) {
     const auto alpha = static_cast<float>(a.a);
@@ -305,7 +318,8 @@ bool write_unary(OpWriter& w) {
   if (a.fn == Unary::kIdentity && same_type(from, to)) return finish(x);
   if (!real && !is_complex(from.dtype) && keeps_integers(a.fn)) return finish(x);
   const bool quantized = from.quant && to.quant;
-  if (!from.quant == !to.quant)
+  const bool kept = !quantized || s.file().module.format == "tflite" || has_integer_kernel(a.fn, to);
+  if (!from.quant == !to.quant && kept)
     if (const auto code = code_of(a, from.dtype, quantized)) {
       const auto [dtype, quant] = s.file_type(to);
       return finish(s.add(*code, {x}, dtype, unary_options(a), quant));

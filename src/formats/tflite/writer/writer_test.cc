@@ -7,6 +7,7 @@
 #include "ops/conv/conv.h"
 #include "ops/core/builder.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/gather/gather.h"
 #include "ops/pool/pool.h"
 #include "ops/resize/resize.h"
 #include "runtime/model_access.h"
@@ -180,6 +181,37 @@ TEST(TfliteWriter, CubicResizeBecomesProducts) {
 }
 
 // Constants of float16 are float32 inside the file, but outputs keep their type.
+TEST(TfliteWriter, IntegersOfLogisticFunctionsWithTheScaleOfLiteRt) {
+  const Tensor x = steps(DType::kI8, {40}, 200);
+  for (const Unary fn : {Unary::kSigmoid, Unary::kTanh})
+    for (const bool own : {false, true}) {
+      Tensor in = x;
+      in.set_quant(scaled({0.05f}, 3));
+      const QuantPtr to = own ? scaled({fn == Unary::kTanh ? 1.f / 128 : 1.f / 256}, fn == Unary::kTanh ? 0 : -128)
+                              : scaled({0.02f}, 7);
+      const auto module =
+          one_node(Op::kUnary, make_attrs<UnaryAttrs>(fn), in, {}, ValueType::tensor(DType::kI8, Shape{40}, to));
+      const Graph g = expect_same_as_tflite(module, in);
+      const auto node = std::ranges::find_if(g.nodes, [](const Node& n) { return n.op == Op::kUnary; });
+      ASSERT_NE(node, g.nodes.end());
+      EXPECT_EQ(g.value(node->outputs[0]).type.dtype == DType::kI8, own) << to_string(fn);
+    }
+}
+
+TEST(TfliteWriter, OneHotAxesThatLiteRtTakes) {
+  const Tensor x = steps(DType::kI64, {2, 3}, 4);
+  const Tensor values = steps(DType::kF32, {2}, 3);
+  for (const auto& [axis, written] : {std::pair{-1, -1}, {-2, 1}, {-3, 0}, {1, 1}}) {
+    OneHotAttrs a;
+    a.axis = axis;
+    const auto module = one_node(Op::kOneHot, make_attrs<OneHotAttrs>(a), x, {test::i64({4}), values});
+    const Graph g = expect_same_as_tflite(module, x);
+    const auto node = std::ranges::find_if(g.nodes, [](const Node& n) { return n.op == Op::kOneHot; });
+    ASSERT_NE(node, g.nodes.end());
+    EXPECT_EQ(static_cast<const OneHotAttrs&>(*node->attrs).axis, written) << axis;
+  }
+}
+
 TEST(TfliteWriter, ConstantOutputsOfFloat16) {
   const Tensor x = steps(DType::kF32, {4}, 9);
   const auto module = one_node(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kAbs), x, {});
