@@ -409,7 +409,11 @@ bool call_reduce(CallWriter& w) {
     case Reduction::kAll: {
       if (axes->empty()) return w.out(0, w.cast(x, DType::kBool));
       const int dims = w.plan().integers(*axes), kept = w.plan().boolean(keep);
-      return w.emit(a.fn == Reduction::kAny ? "aten::any" : "aten::all", {x, dims, kept}, "dims_out");
+      // ExecuTorch has no all: none is false.
+      const bool inverse = a.fn == Reduction::kAll;
+      if (inverse) x = w.unary("logical_not", w.cast(x, DType::kBool));
+      const int y = w.plan().call("aten::any", "dims_out", {x, dims, kept}, DType::kBool, w.out_type(0).shape);
+      return w.out(0, inverse ? w.unary("logical_not", y) : y);
     }
     case Reduction::kVar:
     case Reduction::kStd: {

@@ -267,9 +267,20 @@ bool call_reverse(CallWriter& w) {
 
 bool call_triangle(CallWriter& w) {
   const auto k = w.has(1) ? w.number(1) : std::optional(0.0);
-  if (!k || !moves_integers(w)) return false;
-  const int diagonal = w.plan().integer(static_cast<int64_t>(*k));
-  return w.move(w.attrs<TriangleAttrs>().upper ? "aten::triu" : "aten::tril", {w.in(0), diagonal});
+  if (!k) return false;
+  const auto diagonal = static_cast<int64_t>(*k);
+  const ValueType& x = w.in_type(0);
+  if (!w.attrs<TriangleAttrs>().upper && !x.quant && moves_integers(w))
+    return w.move("aten::tril", {w.in(0), w.plan().integer(diagonal)});
+  // ExecuTorch has no triu, and tril fills with integers of 0.
+  const int64_t rows = x.shape[w.rank(0) - 2], columns = x.shape[w.rank(0) - 1];
+  if (rows < 0 || columns < 0) return false;
+  Tensor kept(DType::kBool, Shape{rows, columns});
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      kept.data<uint8_t>()[i * columns + j] = w.attrs<TriangleAttrs>().upper ? j - i >= diagonal : j - i <= diagonal;
+  const int real = w.real(0);
+  return w.out(0, w.select({w.plan().constant(kept), real, w.number_like(real, 0)}));
 }
 
 bool call_roll(CallWriter& w) {

@@ -351,6 +351,24 @@ TEST(ProgramCalls, LoopsJumpBack) {
   }
 }
 
+TEST(ProgramCalls, OperatorsThatExecuTorchLacks) {
+  TriangleAttrs upper;
+  upper.upper = true;
+  ReduceAttrs all;
+  all.fn = Reduction::kAll;
+  Tensor truth(DType::kBool, Shape{3, 4});
+  for (int64_t i = 0; i < truth.elements(); ++i) truth.data<uint8_t>()[i] = i % 5 != 0;
+  const OpCase cases[] = {{"triu", Op::kTriangle, attrs(upper), {f32({2, 3, 4}), i64({-1})}},
+                          {"all", Op::kReduce, attrs(all), {truth, i64({1})}}};
+  for (const OpCase& c : cases) {
+    SCOPED_TRACE(c.label);
+    const auto back = test::expect_same_written(test::one_node(c), {c.inputs[0]}, "pte");
+    ASSERT_TRUE(back);
+    for (const Node& n : module_of(*back).graphs[0].nodes)
+      EXPECT_EQ(n.origin.find("aten::" + std::string(c.label)), std::string::npos) << n.origin;
+  }
+}
+
 TEST(ProgramCalls, RecurrencesOfTooManyStepsAreNamed) {
   RecurrentAttrs rnn;
   rnn.cell = RecurrentAttrs::Cell::kRnn;
