@@ -76,8 +76,8 @@ void sink_reshapes(Graph& graph);
 /// or all of truth values; products with int8 weights of what TFLite's formula rounds at run time; norms of rows,
 /// slopes of what is negative.
 void recompose(Graph& graph);
-/// Makes sums of x * cos + turned * sin a Rotary of x: `turned` is -x2 and x1 of the halves x1 and x2 of rows x, and the
-/// rows of the tables hold the same entries twice, as transformers writes it.
+/// Makes sums of x * cos + turned * sin a Rotary of x: `turned` is -x2 and x1 of the halves x1 and x2 of rows x, and
+/// the rows of the tables hold the same entries twice, as transformers writes it.
 void fuse_turned_rows(Graph& graph);
 /// Of these, layer and RMS normalization alone: for what channels_last() made a normalization of the last dimension.
 void recompose_normalizations(Graph& graph);

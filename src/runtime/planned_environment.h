@@ -41,8 +41,8 @@ class PlannedEnvironment final : public Environment {
   /// True if the results of a graph, which one node alone runs, hold in its plan's memory until that node runs again.
   bool lends_results(int graph) const { return lends_results_[static_cast<size_t>(graph)]; }
 
-  /// Computes a node while planning: by the reference kernel, since little that runs once is worth choosing another for.
-  /// `types`: of its outputs, as far as they are known.
+  /// Computes a node while planning: by the reference kernel, since little that runs once is worth choosing another
+  /// for. `types`: of its outputs, as far as they are known.
   Status fold_node(const Graph& graph, const Node& node, std::vector<Datum> in, std::vector<ValueType> types,
                    std::vector<Datum>& out);
   /// Memory for a plan of GraphRole::kEntry, which all of them use in turn: of what was made last if that suits.
