@@ -52,7 +52,7 @@ def main():
     entries = {e["file"]: e for e in json.loads((build / "compile_commands.json").read_text())}
     pattern = re.compile(sys.argv[2] if len(sys.argv) > 2 else "")
     # Options of GCC that Clang does not know.
-    known = [{**e, "command": re.sub(r" -fno-(move-loop-invariants|tree-loop-im)\b", "", e["command"])} for e in entries.values()]
+    known = [{**e, "command": re.sub(r" -f(no-move-loop-invariants|no-tree-loop-im|vect-cost-model=\w+)\b", "", e["command"])} for e in entries.values()]
     (build / "tidy" / "compile_commands.json").write_text(json.dumps(known))
     units = [e for f, e in entries.items() if f.endswith((".cc", ".cxx")) and "/generated/" not in f and pattern.search(f)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
