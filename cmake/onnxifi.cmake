@@ -18,7 +18,7 @@ add_custom_command(TARGET onnxifi POST_BUILD
 if(SMELT_BUILD_TESTS)
   file(GLOB SMELT_ABI_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/abi/*.cc)
   add_executable(smelt_abi_tests ${SMELT_ABI_SOURCES})
-  target_include_directories(smelt_abi_tests PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  target_include_directories(smelt_abi_tests PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(smelt_abi_tests PRIVATE smelt_flags Threads::Threads ${CMAKE_DL_LIBS})
   add_dependencies(smelt_abi_tests onnxifi)
   add_executable(smelt_abi_c99 ${PROJECT_SOURCE_DIR}/tests/abi/c99_client.c)

@@ -1,11 +1,12 @@
 // Callers' memory: nothing beyond its end is touched, any alignment will do, inputs are only read.
 #include <memory>
 
-#include "guarded.h"
 #include "suite.h"
+#include "support/guarded.h"
 
 namespace abi {
 namespace {
+using smelt::test::Guarded;
 
 struct Net {
   const char* name;

@@ -9,7 +9,7 @@
 #include "ops/core/op.h"
 #include "runtime/model_access.h"
 #include "smelt/model.h"
-#include "support/guarded_bytes.h"
+#include "support/guarded.h"
 #include "support/onnx_proto_writer.h"
 #include "support/scaling_operator.h"
 
@@ -370,8 +370,7 @@ TEST(OnnxReader, SurvivesTruncationAndFlippedBytes) {
   for (size_t n = 0; n < m.bytes().size(); ++n) {
     const std::string cut = m.bytes().substr(0, n);
     (void)load(cut).ok();
-    if (n % test::GuardedBytes::kStep == 0)
-      (void)Model::load_bytes(test::GuardedBytes(cut).bytes(), nullptr, "cut").ok();
+    if (n % test::Guarded::kAligned == 0) (void)Model::load_bytes(test::Guarded(cut).bytes(), nullptr, "cut").ok();
   }
   std::mt19937 random(7);
   for (int i = 0; i < 3000; ++i) {

@@ -8,7 +8,7 @@
 #include "ort_generated.h"
 #include "runtime/model_access.h"
 #include "smelt/model.h"
-#include "support/guarded_bytes.h"
+#include "support/guarded.h"
 
 namespace smelt::ort {
 namespace {
@@ -125,8 +125,8 @@ TEST(OrtFormat, DamagedFilesEndInErrors) {
   for (size_t n = 8; n + 4 < whole.size(); ++n) {
     const std::string cut = whole.substr(0, n);
     EXPECT_FALSE(load(cut).ok()) << n;
-    if (n % test::GuardedBytes::kStep == 0) {
-      EXPECT_FALSE(smelt::Model::load_bytes(test::GuardedBytes(cut).bytes(), nullptr, "cut").ok());
+    if (n % test::Guarded::kAligned == 0) {
+      EXPECT_FALSE(smelt::Model::load_bytes(test::Guarded(cut).bytes(), nullptr, "cut").ok());
     }
   }
 }

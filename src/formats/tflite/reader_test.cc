@@ -7,7 +7,7 @@
 #include "graph/graph.h"
 #include "runtime/model_access.h"
 #include "smelt/model.h"
-#include "support/guarded_bytes.h"
+#include "support/guarded.h"
 #include "support/scaling_operator.h"
 #include "support/tflite_test_model.h"
 
@@ -143,8 +143,7 @@ TEST(TfliteReader, TruncatedFilesAreErrors) {
     if (!model.ok()) {
       EXPECT_FALSE(model.error().message().empty());
     }
-    if (n % test::GuardedBytes::kStep == 0)
-      (void)Model::load_bytes(test::GuardedBytes(cut).bytes(), nullptr, "cut").ok();
+    if (n % test::Guarded::kAligned == 0) (void)Model::load_bytes(test::Guarded(cut).bytes(), nullptr, "cut").ok();
   }
 }
 
