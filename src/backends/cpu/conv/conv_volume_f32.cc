@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/cpu/conv/filter_key.h"
+#include "backends/cpu/conv/seen_taps.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/inner_context.h"
@@ -41,10 +42,8 @@ void interleave(std::span<const float* const> from, int64_t pixels, int64_t chan
 
 /// The slices of the window of output slice z that lie inside the volume.
 Reach reach_of(const ConvShape& g, int64_t z) {
-  const int64_t first = z * g.stride[0] - g.pad[0];
-  Reach r{std::clamp<int64_t>(-first, 0, g.kernel[0]), 0};
-  r.last = std::clamp<int64_t>(g.in[0] - first, r.first, g.kernel[0]);
-  return r;
+  const auto slices = taps_inside(g, 0, z);
+  return {slices.first, slices.second};
 }
 
 /// A convolution of the image of one output slice.

@@ -32,9 +32,7 @@ void sum_channels(D d, const ConvShape& g, const T* image, int32_t zero, const i
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t pixel = g.all_in(), columns = g.kernel[2], next = g.stride[2] * pixel;
   const int64_t first_line = oy * g.stride[1] - g.pad[1];
-  int64_t top = 0, bottom = g.kernel[1];  // the filter's lines that lie on the image
-  while (top < bottom && first_line + top * g.dilation[1] < 0) ++top;
-  while (bottom > top && first_line + (bottom - 1) * g.dilation[1] >= g.in[1]) --bottom;
+  const auto lines = taps_inside(g, 1, oy);
   // Pixels [whole, end) see all columns of the filter.
   const int64_t end = seen(g, 2, columns - 1).second, whole = std::min(seen(g, 2, 0).first, end);
   const auto zeros = hn::Set(d, zero);
@@ -46,7 +44,7 @@ void sum_channels(D d, const ConvShape& g, const T* image, int32_t zero, const i
       hn::Vec<D> sums[kCount];
 #pragma GCC unroll 4
       for (int64_t p = 0; p < kCount; ++p) sums[p] = hn::Zero(d);
-      for (int64_t ky = top; ky < bottom; ++ky) {
+      for (int64_t ky = lines.first; ky < lines.second; ++ky) {
         const int64_t ix = ox * g.stride[2] - g.pad[2] + first * g.dilation[2];
         const T* x = image + ((first_line + ky * g.dilation[1]) * g.in[2] + ix) * pixel + c;
         const int32_t* of_tap = w + (ky * columns + first) * stride + c;
@@ -66,11 +64,8 @@ void sum_channels(D d, const ConvShape& g, const T* image, int32_t zero, const i
         ox += kTogether;
         continue;
       }
-      int64_t first = 0, last = columns;
-      const int64_t left = ox * g.stride[2] - g.pad[2];
-      while (first < last && left + first * g.dilation[2] < 0) ++first;
-      while (last > first && left + (last - 1) * g.dilation[2] >= g.in[2]) --last;
-      pixels(std::integral_constant<int64_t, 1>(), ox++, first, last);
+      const auto inside = taps_inside(g, 2, ox);
+      pixels(std::integral_constant<int64_t, 1>(), ox++, inside.first, inside.second);
     }
   }
 }

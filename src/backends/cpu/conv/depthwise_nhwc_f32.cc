@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <tuple>
 #include <type_traits>
 
 #include "backends/cpu/core/targets.h"
@@ -12,6 +13,7 @@
 #include "backends/cpu/conv/depthwise_pixels-inl.h"
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/row_stage.h"
+#include "backends/cpu/conv/seen_taps.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
@@ -58,8 +60,7 @@ struct Window {
     const ImageRows& x = image.rows;
     const int64_t row = g.in[2] * g.all_in(), y0 = oy * g.stride[1] - g.pad[1], dy = g.dilation[1];
     const int64_t k = g.kernel[1], step = g.kernel[2] * f.stride;
-    const int64_t ky0 = std::clamp<int64_t>(taps_before(-y0, dy), 0, k);
-    int64_t ky1 = y0 >= g.in[1] ? ky0 : std::clamp<int64_t>(taps_before(g.in[1] - y0, dy), ky0, k);
+    auto [ky0, ky1] = taps_inside(g, 1, oy);
     if (rows == 2) ky1 += g.stride[1];  // all lie inside
     const int64_t begin = ky0 < ky1 ? (y0 + ky0 * dy - x.first) % x.held : 0;
     SeenLine* to = lines;
@@ -288,11 +289,8 @@ Packed pack_depthwise(const KernelSpec& spec, const ConvShape& g, int64_t stride
 struct SeenSlices {
   int64_t first, last, at;
   SeenSlices(const ConvShape& g, int64_t z) {
-    const int64_t start = z * g.stride[0] - g.pad[0], k = g.kernel[0];
-    const auto before = [&](int64_t end) { return ceil_div(std::max<int64_t>(end - start, 0), g.dilation[0]); };
-    first = std::min(before(0), k);
-    last = std::clamp(before(g.in[0]), first, k);
-    at = first < last ? start + first * g.dilation[0] : 0;
+    std::tie(first, last) = taps_inside(g, 0, z);
+    at = first < last ? z * g.stride[0] - g.pad[0] + first * g.dilation[0] : 0;
   }
 };
 

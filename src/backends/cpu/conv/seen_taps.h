@@ -17,4 +17,15 @@ inline std::pair<int64_t, int64_t> seen(const ConvShape& g, int d, int64_t k) {
   return {std::min(begin, g.out[d]), std::clamp<int64_t>(end, 0, g.out[d])};
 }
 
+/// Taps [first, second) along dimension d of the window of output pixel o that lie on the image.
+inline std::pair<int64_t, int64_t> taps_inside(const ConvShape& g, int d, int64_t o) {
+  const int64_t start = o * g.stride[d] - g.pad[d], dilation = g.dilation[d];
+  const auto before = [&](int64_t end) {
+    const int64_t distance = std::max<int64_t>(end - start, 0);
+    return dilation == 1 ? distance : ceil_div(distance, dilation);
+  };
+  const int64_t first = std::min(before(0), g.kernel[d]);
+  return {first, std::clamp(before(g.in[d]), first, g.kernel[d])};
+}
+
 }  // namespace smelt
