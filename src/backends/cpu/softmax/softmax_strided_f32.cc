@@ -15,16 +15,6 @@
 #include "ops/common/index.h"
 #include "ops/softmax/softmax.h"
 
-#ifndef SMELT_CPU_SOFTMAX_STRIDED_F32
-#define SMELT_CPU_SOFTMAX_STRIDED_F32
-namespace smelt {
-/// Softmax over the first dimension of [count, n], or its logarithm: rows of n neighbours lie `stride` apart in x and
-/// y.
-using StridedSoftmax = void (*)(const float* x, int64_t count, int64_t stride, int64_t n, float beta, bool logarithm,
-                                float* y);
-}  // namespace smelt
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -68,6 +58,8 @@ void softmax_narrow(const float* x, int64_t count, int64_t n, int64_t wide, floa
   });
 }
 
+/// Softmax over the first dimension of [count, n], or its logarithm: rows of n neighbours lie `stride` apart in x and
+/// y.
 void softmax_strided(const float* x, int64_t count, int64_t stride, int64_t n, float beta, bool logarithm, float* y) {
   if constexpr (kMaskedLoads) {
     constexpr int64_t kLanes = HWY_MAX_BYTES / 4;
@@ -92,8 +84,6 @@ void softmax_strided(const float* x, int64_t count, int64_t stride, int64_t n, f
   });
 }
 
-StridedSoftmax choose_softmax_strided() { return softmax_strided; }
-
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -110,7 +100,7 @@ class SoftmaxStridedF32 final : public Kernel {
         inner_(inner),
         beta_(static_cast<float>(spec.attrs<SoftmaxAttrs>().beta)),
         logarithm_(spec.attrs<SoftmaxAttrs>().kind == SoftmaxAttrs::Kind::kLogSoftmax),
-        softmax_(SMELT_FOR_LEVEL(spec.isa, choose_softmax_strided)()) {}
+        softmax_(SMELT_FOR_LEVEL(spec.isa, softmax_strided)) {}
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
@@ -130,7 +120,7 @@ class SoftmaxStridedF32 final : public Kernel {
   int64_t outer_, count_, inner_;
   float beta_;
   bool logarithm_;
-  StridedSoftmax softmax_;
+  void (*softmax_)(const float*, int64_t, int64_t, int64_t, float, bool, float*);
 };
 
 }  // namespace
