@@ -65,23 +65,21 @@ class TopKF32 final : public Kernel {
   }
 
  private:
-  /// The first place from i on where an element may be among the largest, of which `least` is the least so far.
-  int64_t skip(const float* line, int64_t i, float least) const {
+  /// Skips blocks from i on in which no element is among the largest, of which `least` is the least so far. Blocks
+  /// before `seen` are not looked at again. False at the end of the line.
+  bool skip(const float* line, float least, int64_t& i, int64_t& seen) const {
     constexpr int64_t kRare = 256;  // of so many numbers one: in most blocks there is none that enters
-    if (around_.inner != 1 || extent_ < kRare * k_) return i;
+    if (i < seen || around_.inner != 1 || extent_ < kRare * k_) return true;
     while (i + kBlock <= extent_ && none_enters(line + i, least, flip_ == 0)) i += kBlock;
-    return i;
+    seen = i + kBlock;
+    return i < extent_;
   }
   /// Of equal elements the first one goes first.
   void select(const float* line, int64_t* best) const {
     int32_t keys[kMost];
-    int64_t count = 0, skipped = 0;
+    int64_t count = 0, seen = 0;
     for (int64_t i = 0; i < extent_; ++i) {
-      if (count == k_ && i >= skipped) {
-        i = skip(line, i, line[best[k_ - 1] * around_.inner]);
-        skipped = i + kBlock;
-        if (i == extent_) break;
-      }
+      if (count == k_ && !skip(line, line[best[k_ - 1] * around_.inner], i, seen)) break;
       const int32_t key = order_key(line[i * around_.inner]) ^ flip_;
       if (count == k_ && key <= keys[k_ - 1]) continue;
       int64_t at = count < k_ ? count++ : k_ - 1;
@@ -106,12 +104,8 @@ class TopKF32 final : public Kernel {
     const auto place = [](int64_t e) { return static_cast<int64_t>(kPlaces - (static_cast<uint64_t>(e) & kPlaces)); };
     std::make_heap(best, best + k_, std::greater<>());
     float least = line[place(best[0]) * around_.inner];
-    for (int64_t i = k_, skipped = k_; i < extent_; ++i) {
-      if (i >= skipped) {
-        i = skip(line, i, least);
-        skipped = i + kBlock;
-        if (i == extent_) break;
-      }
+    for (int64_t i = k_, seen = k_; i < extent_; ++i) {
+      if (!skip(line, least, i, seen)) break;
       const float x = line[i * around_.inner];
       if (flip_ == 0 ? x <= least : x >= least) continue;
       const int64_t found = entry(i);
