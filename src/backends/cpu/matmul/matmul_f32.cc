@@ -62,10 +62,6 @@ class MatMulF32 final : public Kernel {
     if (gemm.to_words && (tasks == 1 || ceil_div(s.m, gemm.mr) >= gemm.panels(s.n)))
       block_ = std::max(gemm.mr, gemm.words_block(k_, s.n) / gemm.mr * gemm.mr);
     add_c_ = spec.has(2) && attrs_.beta != 0 && !row_c_;
-    const MatrixView& b = s.g.b;
-    row_vector_ = !packed_ && s.m == 1 && s.batches == 1 && s.k > 1 && a_workspace_ == 0 && b.row_stride == 1 &&
-                  b.column_stride == s.k && !add_c_ && (!row_c_ || attrs_.beta == 1);
-    if (row_vector_) b_workspace_ = round_up(gemm.packed_size(k_, 1), 16);
     if (add_c_) c_loops_ = BroadcastLoops::make(s.g.output, spec.inputs[2].shape, s.g.output);
   }
   size_t scratch_bytes() const override {
@@ -74,7 +70,7 @@ class MatMulF32 final : public Kernel {
   /// Single rows are made once a token by plans of growing caches, which take over kernels that nodes are not appended
   /// to.
   bool take_epilogue(const EpilogueF32& epilogue) override {
-    return !add_c_ && !row_vector_ && (s_.m != 1 || fixed_shapes_) && clamps(attrs_.act) && epilogue_.take(epilogue);
+    return !add_c_ && (s_.m != 1 || fixed_shapes_) && clamps(attrs_.act) && epilogue_.take(epilogue);
   }
   Status run(KernelContext& ctx) const override {
     float* scratch = nullptr;
@@ -86,10 +82,6 @@ class MatMulF32 final : public Kernel {
                       row_c_ ? ctx.input(2).data<float>() : nullptr};
     float* y = ctx.output(0).data<float>();
     const EpilogueRun epilogue(epilogue_, ctx);
-    if (row_vector_) {
-      times_vector(ctx.threads(), in, scratch, y);
-      return Ok();
-    }
     if (slots_ > 1) {
       in_slots(ctx.threads(), slots_, s_.batches, [&](int64_t i, int64_t slot) {
         matrix(in, i, scratch ? scratch + slot * (a_workspace_ + b_workspace_) : nullptr, y, epilogue);
@@ -111,16 +103,6 @@ class MatMulF32 final : public Kernel {
   struct Operands {
     const float *a, *b, *c;
   };
-  /// One row times a computed b whose columns lie in rows: b's rows times the packed row, b itself stays as it is.
-  void times_vector(ThreadPool& pool, const Operands& in, float* workspace, float* y) const {
-    gemm_.pack(in.a, 1, 1, s_.k, 1, nullptr, workspace, static_cast<float>(attrs_.alpha));
-    const Bounds bounds = activation_bounds(attrs_.act);
-    pool.parallel_for(s_.n, 512, [&](int64_t begin, int64_t end) {
-      gemm_.run(end - begin, 1, s_.k, in.b + begin * s_.k, s_.k, workspace, 0, 1, y + begin, 1,
-                in.c ? in.c + begin : nullptr, bounds.lo, bounds.hi);
-    });
-    apply_activation(attrs_.act, y, 1, s_.n, s_.n);
-  }
   int64_t operand_floats() const { return slots_ * (a_workspace_ + b_workspace_); }
   /// Of a task's product; there is one matrix where it is not zero.
   int64_t strassen_floats() const { return strassen_ ? round_up(strassen_->scratch_floats(), 16) : 0; }
@@ -258,7 +240,7 @@ class MatMulF32 final : public Kernel {
   int64_t threads_, k_, slots_ = 1, packed_size_ = 0, a_workspace_ = 0, b_workspace_ = 0, lda_ = 0;
   int64_t block_ = 0;  ///< rows of a that are made words at a time; 0: all before the product, or none
   bool fixed_shapes_;
-  bool turned_ = false, row_c_ = false, add_c_ = false, row_vector_ = false;
+  bool turned_ = false, row_c_ = false, add_c_ = false;
   BroadcastLoops c_loops_;
   Packed packed_;
 };

@@ -3,6 +3,7 @@
 
 #include "backends/cpu/attention/row_attention.h"
 #include "backends/cpu/core/kernel.h"
+#include "ops/common/activated.h"
 #include "ops/matmul/matmul_shape.h"
 
 namespace smelt {
@@ -10,6 +11,27 @@ namespace {
 
 constexpr int64_t kVector = 16;  ///< entries of the longest vector: shorter lines are no lines
 constexpr int64_t kFewRows = 4;
+
+/// What follows the sums of n neighbouring results: y = act(y + beta c).
+class Finish {
+ public:
+  explicit Finish(const KernelSpec& spec)
+      : act_(spec.attrs<MatMulAttrs>().act),
+        beta_(static_cast<float>(spec.attrs<MatMulAttrs>().beta)),
+        has_c_(spec.has(2) && beta_ != 0) {}
+  bool takes(const KernelSpec& spec, const MatMulShape& s) const { return !has_c_ || s.is_row(spec.inputs[2].shape); }
+  /// The results' columns begin at `first`; across: all are of that column.
+  void operator()(const KernelContext& ctx, int64_t first, bool across, int64_t n, float* y) const {
+    const float* const c = has_c_ ? ctx.input(2).data<float>() + first : nullptr;
+    for (int64_t i = 0; c && i < n; ++i) y[i] += beta_ * c[across ? 0 : i];
+    activate_all(act_, n, y);
+  }
+
+ private:
+  Activation act_;
+  float beta_;
+  bool has_c_;
+};
 
 /// Each result is the product of two lines of k neighbours.
 class LinesTimesLines final : public Kernel {
@@ -22,7 +44,8 @@ class LinesTimesLines final : public Kernel {
         many_(few == 0 ? s.n : s.m),
         step_(step),
         alpha_(static_cast<float>(spec.attrs<MatMulAttrs>().alpha)),
-        ops_(row_attention(spec.isa)) {}
+        ops_(row_attention(spec.isa)),
+        finish_(spec) {}
   Status run(KernelContext& ctx) const override {
     constexpr int64_t kGrain = 16384;  // products
     const float *a = ctx.input(0).data<float>(), *b = ctx.input(1).data<float>();
@@ -30,11 +53,13 @@ class LinesTimesLines final : public Kernel {
     const int64_t rows = std::clamp<int64_t>(kGrain / s_.k, 1, many_), parts = ceil_div(many_, rows);
     ctx.threads().parallel_for(s_.batches * parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t batch = i / parts, first = i % parts * rows;
+        const int64_t batch = i / parts, first = i % parts * rows, n = std::min(rows, many_ - first);
         const float *of_a = a + s_.offset(s_.g.a, batch), *of_b = b + s_.offset(s_.g.b, batch);
-        ops_.scores(few_ == 0 ? of_a : of_b, lines_,
-                    {(few_ == 0 ? of_b : of_a) + first * step_, step_, std::min(rows, many_ - first), s_.k}, alpha_,
-                    y + batch * lines_ * many_ + first, many_);
+        float* const to = y + batch * lines_ * many_ + first;
+        ops_.scores(few_ == 0 ? of_a : of_b, lines_, {(few_ == 0 ? of_b : of_a) + first * step_, step_, n, s_.k},
+                    alpha_, to, many_);
+        for (int64_t line = 0; line < lines_; ++line)
+          finish_(ctx, few_ == 0 ? first : line, few_ == 1, n, to + line * many_);
       }
     });
     return Ok();
@@ -46,12 +71,13 @@ class LinesTimesLines final : public Kernel {
   int64_t lines_, many_, step_;
   float alpha_;
   const RowAttention& ops_;
+  Finish finish_;
 };
 
 /// The result is a sum of b's rows.
 class SumOfRows final : public Kernel {
  public:
-  SumOfRows(const MatMulShape& s, Isa isa) : s_(s), ops_(row_attention(isa)) {}
+  SumOfRows(const MatMulShape& s, const KernelSpec& spec) : s_(s), ops_(row_attention(spec.isa)), finish_(spec) {}
   Status run(KernelContext& ctx) const override {
     constexpr int64_t kColumns = 256;
     const float *a = ctx.input(0).data<float>(), *b = ctx.input(1).data<float>();
@@ -59,10 +85,11 @@ class SumOfRows final : public Kernel {
     const int64_t parts = ceil_div(s_.n, kColumns);
     ctx.threads().parallel_for(s_.batches * parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t batch = i / parts, first = i % parts * kColumns;
+        const int64_t batch = i / parts, first = i % parts * kColumns, n = std::min(kColumns, s_.n - first);
+        float* const to = y + batch * s_.n + first;
         ops_.weigh(a + s_.offset(s_.g.a, batch), s_.k, 1,
-                   {b + s_.offset(s_.g.b, batch) + first, s_.g.b.row_stride, s_.k, std::min(kColumns, s_.n - first)},
-                   y + batch * s_.n + first);
+                   {b + s_.offset(s_.g.b, batch) + first, s_.g.b.row_stride, s_.k, n}, to);
+        finish_(ctx, first, false, n, to);
       }
     });
     return Ok();
@@ -71,6 +98,7 @@ class SumOfRows final : public Kernel {
  private:
   MatMulShape s_;
   const RowAttention& ops_;
+  Finish finish_;
 };
 
 }  // namespace
@@ -78,7 +106,8 @@ class SumOfRows final : public Kernel {
 [[gnu::cold]] std::unique_ptr<Kernel> make_matmul_vector_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const auto s = MatMulShape::make(spec);
-  if (!s || spec.has(2) || attrs.act.kind != ActKind::kNone) return nullptr;
+  if (!s) return nullptr;
+  if (!Finish(spec).takes(spec, *s)) return spec.refuse("the addend is no row");
   const MatrixView &a = s->g.a, &b = s->g.b;
   const bool rows_lie = s->m == 1 || a.row_stride == s->k;
   if (a.column_stride != 1 && s->k > 1) return spec.refuse("a is transposed");
@@ -88,7 +117,7 @@ class SumOfRows final : public Kernel {
   if (s->m <= kFewRows && rows_lie && b.row_stride == 1 && s->k >= kVector)
     return std::make_unique<LinesTimesLines>(*s, 0, b.column_stride, spec);
   if (s->m == 1 && b.column_stride == 1 && s->n >= kVector && attrs.alpha == 1)
-    return std::make_unique<SumOfRows>(*s, spec.isa);
+    return std::make_unique<SumOfRows>(*s, spec);
   return spec.refuse("no operand is a vector");
 }
 
