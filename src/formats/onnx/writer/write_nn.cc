@@ -292,7 +292,7 @@ void write_pool(NodeWriter& n) {
   const int since = kind == PoolKind::kAverage && dilated               ? 19
                     : kind == PoolKind::kLp && (dilated || a.ceil_mode) ? 18
                                                                         : 0;
-  if (!n.model().need_opset(since)) n.fail("this window needs opset ", since);
+  if (!n.model().need_opset(since)) return n.fail("this window needs opset ", since);
   if (n.wants(1)) {
     using Index = PoolAttrs::Index;
     if (a.layout != Layout::kChannelsFirst || a.index == Index::kWindowColumn) return n.fail("indices of this kind");
