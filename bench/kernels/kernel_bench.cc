@@ -5,6 +5,7 @@
 // there are several.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <ctime>
 #include <memory>
 #include <tuple>
@@ -68,7 +69,9 @@ void run_case(benchmark::State& state, const BenchCase& b, const KernelInfo& inf
   state.counters["Gop/s"] = benchmark::Counter(b.operations * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
   add_shares(state, b, isa, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
   const bool is_product = b.c.op == Op::kMatMul || b.c.op == Op::kMatMulInteger;
-  if (is_product && b.c.inputs[0].rank() == 2 && b.c.inputs[0].dim(0) == 1)
+  const auto& constants = b.c.constants;
+  const bool reads_weights = std::find(constants.begin(), constants.end(), 1) != constants.end();
+  if (is_product && reads_weights && b.c.inputs[0].rank() == 2 && b.c.inputs[0].dim(0) == 1)
     state.counters["of_bandwidth"] = share_of_bandwidth(nodes.size(), constant_bytes(b.c), [&] {
       for (const auto& node : nodes) std::ignore = node->kernel->run(node->ctx);
     });
