@@ -36,6 +36,11 @@ bool is_for(const KernelInfo& info, Op op) {
 
 std::span<const KernelInfo> all_kernels() { return kKernels; }
 
+std::nullptr_t KernelSpec::refuse(const char* reason) const {
+  if (why) *why = reason;
+  return nullptr;
+}
+
 PackContents KernelSpec::contents(const char* form, std::vector<int64_t> numbers,
                                   std::initializer_list<int64_t> more) const {
   if (!kBuildsEverything) return {};  // nothing is kept

@@ -28,10 +28,10 @@ struct KernelSpec : NodeSpec {
   PackContents contents(const char* form, std::vector<int64_t> numbers, std::initializer_list<int64_t> more = {}) const;
 
   /// Returns nullptr, for make_NAME() to return, and records why the kernel cannot run the node.
+  std::nullptr_t refuse(const char* reason) const;
   template <class... Parts>
   std::nullptr_t refuse(const Parts&... parts) const {
-    if (why) *why = Cat(parts...);
-    return nullptr;
+    return why ? refuse(Cat(parts...).c_str()) : nullptr;
   }
 };
 

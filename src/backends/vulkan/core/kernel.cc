@@ -6,6 +6,11 @@
 
 namespace smelt::vulkan {
 
+std::nullptr_t KernelSpec::refuse(const char* reason) const {
+  if (why) *why = reason;
+  return nullptr;
+}
+
 #define SMELT_GPU_KERNEL(name, op, doc, ...) std::unique_ptr<Kernel> make_##name(const KernelSpec& spec);
 #define SMELT_TEXTURE_KERNEL SMELT_GPU_KERNEL
 #include "backends/vulkan/core/kernels.inc"

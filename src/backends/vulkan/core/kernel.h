@@ -38,10 +38,10 @@ struct KernelSpec : NodeSpec {
   }
 
   /// Returns nullptr and records why this kernel cannot run the node; `inspect` shows the last reason.
+  std::nullptr_t refuse(const char* reason) const;
   template <class... Parts>
   std::nullptr_t refuse(const Parts&... parts) const {
-    if (why) *why = Cat(parts...);
-    return nullptr;
+    return why ? refuse(Cat(parts...).c_str()) : nullptr;
   }
 };
 
