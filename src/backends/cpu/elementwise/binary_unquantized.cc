@@ -67,6 +67,8 @@ SMELT_BINARY(XorFn, (a != 0) != (b != 0))
 SMELT_BINARY(BitAndFn, a& b)
 SMELT_BINARY(BitOrFn, a | b)
 SMELT_BINARY(BitXorFn, a ^ b)
+SMELT_BINARY(ShiftLeftFn, static_cast<U>(b) < 8 * sizeof(T) ? static_cast<T>(static_cast<U>(a) << b) : T{0})
+SMELT_BINARY(ShiftRightFn, b < 8 * sizeof(T) ? static_cast<T>(a >> b) : T{0})
 SMELT_BINARY(SquareFn, a* a)
 #undef SMELT_BINARY
 
@@ -131,6 +133,13 @@ Rows arithmetic(Binary fn) {
   }
 }
 
+template <class T>
+Rows shifting(Binary fn) {
+  return fn == Binary::kShiftLeft    ? rows<T, T, ShiftLeftFn>
+         : fn == Binary::kShiftRight ? rows<T, T, ShiftRightFn>
+                                     : wrapping<T>(fn);
+}
+
 bool is_square(const KernelSpec& spec) {
   const Tensor* exponent = spec.constant(1);
   return spec.attrs<BinaryAttrs>().fn == Binary::kPow && exponent && exponent->elements() == 1 &&
@@ -153,9 +162,9 @@ Rows choose(const KernelSpec& spec) {
     case DType::kU16:
       return wrapping<uint16_t>(fn);
     case DType::kU32:
-      return wrapping<uint32_t>(fn);
+      return shifting<uint32_t>(fn);
     case DType::kU64:
-      return wrapping<uint64_t>(fn);
+      return shifting<uint64_t>(fn);
     case DType::kBool:
       return fn == Binary::kLogicalAnd   ? rows<uint8_t, uint8_t, AndFn>
              : fn == Binary::kLogicalOr  ? rows<uint8_t, uint8_t, OrFn>

@@ -38,6 +38,16 @@ TEST(BinaryUnquantized, FunctionsAndTypes) {
   check_on_cpu(square, "binary_unquantized");
 }
 
+TEST(BinaryUnquantized, Shifts) {
+  for (const DType type : {DType::kU32, DType::kU64})
+    for (const Binary fn : {Binary::kShiftLeft, Binary::kShiftRight})
+      check_on_cpu({Cat(to_string(fn), ' ', to_string(type)),
+                    Op::kBinary,
+                    make_attrs<BinaryAttrs>(fn),
+                    {random_tensor(type, {5, 90}, 0, 4e9, 1), random_tensor(type, {5, 90}, 0, 70, 2)}},
+                   "binary_unquantized");
+}
+
 TEST(BinaryUnquantized, ComparisonsOfFloat32) {
   for (const Binary fn :
        {Binary::kEqual, Binary::kNotEqual, Binary::kLess, Binary::kLessEqual, Binary::kGreater, Binary::kGreaterEqual})

@@ -30,6 +30,7 @@ SMELT_BENCH_CASES(elementwise) {
   const Tensor f16 = random_tensor(DType::kF16, block, -2, 2, 1);
   unary(UnaryAttrs(Unary::kSigmoid), i8, quantized_type(DType::kI8, 1.0f / 256, -128));
   unary(UnaryAttrs(Unary::kGelu), f16);
+  unary(UnaryAttrs(Unary::kAbs), random_tensor(DType::kI64, block, -9, 9, 1));
   unary(UnaryAttrs(Unary::kAbs), Tensor(DType::kC64, block), ValueType::tensor(DType::kF32));
   UnaryAttrs leaky(Unary::kLeakyRelu, 0.1);
   leaky.rounding = Rounding::kFixedDouble;

@@ -2,10 +2,8 @@
 
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
+#include "backends/cpu/reduce/reduce_view.h"
 #include "base/thread_pool.h"
-#include "ops/common/index.h"
-#include "ops/reduce/reduce.h"
-#include "tensor/numeric.h"
 
 namespace smelt {
 namespace {
@@ -65,16 +63,8 @@ class CumulativeSumF32 final : public Kernel {
 }  // namespace
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_cumulative_sum_f32(const KernelSpec& spec) {
-  const auto& a = spec.attrs<CumulativeAttrs>();
-  const Shape& shape = spec.inputs[0].shape;
-  if (a.fn != CumulativeAttrs::Fn::kSum || spec.constant(1)->elements() != 1 || shape.elements() == 0) return nullptr;
-  AxisView v;
-  if (shape.rank() > 0) {
-    const auto axis = normalize_axis(get_int(*spec.constant(1), 0), shape.rank());
-    if (!axis.ok()) return nullptr;
-    v = axis_view(shape, *axis);
-  }
-  return std::make_unique<CumulativeSumF32>(v, a, spec.isa);
+  const auto v = cumulative_sum_view(spec);
+  return v ? std::make_unique<CumulativeSumF32>(*v, spec.attrs<CumulativeAttrs>(), spec.isa) : nullptr;
 }
 
 }  // namespace smelt

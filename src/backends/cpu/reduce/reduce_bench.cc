@@ -36,6 +36,12 @@ SMELT_BENCH_CASES(reduce) {
              {},
              {ValueType::tensor(DType::kI64)}});
   cases.add({"cumulative_sum", Op::kCumulative, make_attrs<CumulativeAttrs>(), {f32({16, 1024, 64}), i64({1})}, {1}});
+  cases.add({"cumulative_sum/int64",
+             Op::kCumulative,
+             make_attrs<CumulativeAttrs>(),
+             {random_tensor(DType::kI64, {16, 1024, 64}, -9, 9, 1), i64({1})},
+             {1}});
+  for (const DType t : {DType::kI64, DType::kF64}) reduce(Reduction::kSum, random_tensor(t, {128, 768}, -9, 9, 1), {1});
   reduce(Reduction::kAny, random_tensor(DType::kBool, {128, 768}, 0, 1, 1), {1}, ValueType::tensor(DType::kBool));
 }
 

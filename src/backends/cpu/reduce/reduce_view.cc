@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "ops/common/index.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -30,6 +29,16 @@ std::optional<ReduceView> reduce_view(const NodeSpec& spec) {
   for (int d = first; d < last; ++d)
     if (!reduced[static_cast<size_t>(d)] && shape[d] != 1) return std::nullopt;
   return ReduceView{product(shape, 0, first), product(shape, first, last), product(shape, last, shape.rank())};
+}
+
+std::optional<AxisView> cumulative_sum_view(const NodeSpec& spec) {
+  const Shape& shape = spec.inputs[0].shape;
+  const Tensor& axis = *spec.constant(1);
+  if (spec.attrs<CumulativeAttrs>().fn != CumulativeAttrs::Fn::kSum || axis.elements() != 1 || shape.elements() == 0)
+    return std::nullopt;
+  if (shape.rank() == 0) return AxisView{};
+  const auto normal = normalize_axis(get_int(axis, 0), shape.rank());
+  return normal.ok() ? std::optional(axis_view(shape, *normal)) : std::nullopt;
 }
 
 }  // namespace smelt

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "ops/common/index.h"
 #include "ops/core/node_spec.h"
 #include "ops/reduce/reduce.h"
 
@@ -15,5 +16,8 @@ struct ReduceView {
 
 /// nullopt: the axes are dynamic, or the reduced dimensions are not neighbours.
 std::optional<ReduceView> reduce_view(const NodeSpec& spec);
+
+/// The operands of a Cumulative node with a constant axis that sums numbers; nullopt for others, and if there are none.
+std::optional<AxisView> cumulative_sum_view(const NodeSpec& spec);
 
 }  // namespace smelt
