@@ -138,7 +138,7 @@ TEST(SinkReshapes, ValuesThatAreReadInBothShapes) {
               [](Forms& f, ValueId x) {
                 return f.mul(x, f.reshape(mean_without(f, x, {0, 2}), {1, 6, 1}));
               },
-              {"Reduce", "Binary"});
+              {"Reduce", "Reduce", "Binary"});  // dimensions that are no neighbours, one after the other
   check_fused(
       {2, 3, 5, 5},
       [](Forms& f, ValueId x) {

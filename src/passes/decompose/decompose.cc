@@ -43,16 +43,58 @@ std::optional<DecomposedNode> matmul(const NodeSpec& spec) {
   return c.finish({c.add(Op::kMatMul, spec.node.attrs, operands)});
 }
 
-/// Norms by sums, and what needs the maximum first.
+namespace {
+
+/// Reduced dimensions of a shape in runs of neighbours, the last run first. Dimensions of 1 part no run.
+std::vector<std::vector<int64_t>> runs_of_axes(const Shape& shape, const Tensor& axes) {
+  std::vector<bool> reduced(static_cast<size_t>(shape.rank()), false);
+  for (int64_t i = 0; i < axes.elements(); ++i) {
+    const int64_t axis = get_int(axes, i);
+    reduced[static_cast<size_t>(axis < 0 ? axis + shape.rank() : axis)] = true;
+  }
+  std::vector<std::vector<int64_t>> runs;
+  bool parted = true;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    if (!reduced[static_cast<size_t>(d)]) {
+      parted = parted || shape[d] != 1;
+      continue;
+    }
+    if (parted) runs.emplace_back();
+    parted = false;
+    runs.back().push_back(d);
+  }
+  return runs;
+}
+
+/// True if the function of all numbers is that of the results of their groups, of which SumSquare's are summed.
+/// Narrow floats would round in between, means of integers too.
+bool joins_groups(Reduction fn, DType type) {
+  const bool real = type == DType::kF32 || type == DType::kF64;
+  if (fn == Reduction::kMean || fn == Reduction::kSumSquare) return real;
+  return fn < Reduction::kL1 && (real || !is_float(type));
+}
+
+}  // namespace
+
+/// Norms by sums, what needs the maximum first, and dimensions that are no neighbours one run after another.
 std::optional<DecomposedNode> reduce(const NodeSpec& spec) {
   constexpr Reduction kFunctions[] = {Reduction::kL1, Reduction::kL2, Reduction::kLogSum, Reduction::kLogSumExp};
   ReduceAttrs a = spec.attrs<ReduceAttrs>();
-  if (std::ranges::count(kFunctions, a.fn) == 0 || !unquantized(spec, {0}, {DType::kF32}) || !spec.constant(1) ||
-      spec.constant(1)->elements() == 0)
-    return std::nullopt;
+  const Tensor* const axes = spec.constant(1);
+  if (!unquantized(spec) || !axes || axes->elements() == 0 || spec.inputs[0].shape.rank() == 0) return std::nullopt;
+  const DType type = spec.inputs[0].dtype;
+  const auto runs = runs_of_axes(spec.inputs[0].shape, *axes);
+  const bool of_others = std::ranges::count(kFunctions, a.fn) > 0 && type == DType::kF32;
+  if (!of_others && (runs.size() < 2 || !joins_groups(a.fn, type))) return std::nullopt;
   Decomposition c(spec);
   const auto reduced = [&](Reduction fn, ValueId x) {
     a.fn = fn;
+    const bool keep = std::exchange(a.keep_dims, true);
+    for (size_t i = 0; i + 1 < runs.size(); ++i) {
+      x = c.add(Op::kReduce, make_attrs<ReduceAttrs>(a), {x, c.i64(runs[i])});
+      if (fn == Reduction::kSumSquare) a.fn = Reduction::kSum;
+    }
+    a.keep_dims = keep;
     return c.add(Op::kReduce, make_attrs<ReduceAttrs>(a), {x, c.input(1)});
   };
   const ValueId x = c.input(0);
@@ -72,16 +114,25 @@ std::optional<DecomposedNode> reduce(const NodeSpec& spec) {
       return c.finish({reduced(Reduction::kSum, c.unary(Unary::kAbs, x))});
     case Reduction::kL2:
       return c.finish({c.unary(Unary::kSqrt, reduced(Reduction::kSumSquare, x))});
-    default:
+    case Reduction::kLogSum:
       return c.finish({c.unary(Unary::kLog, reduced(Reduction::kSum, x))});
+    default:
+      return c.finish({reduced(a.fn, x)});
   }
 }
 
-/// What is no number is not equal to itself.
-std::optional<DecomposedNode> is_nan(const NodeSpec& spec) {
-  if (spec.attrs<UnaryAttrs>().fn != Unary::kIsNan || !unquantized(spec, {0}, {DType::kF32})) return std::nullopt;
+/// What is no number is not equal to itself; an infinity is equal to one.
+std::optional<DecomposedNode> not_finite(const NodeSpec& spec) {
+  const auto& attrs = spec.attrs<UnaryAttrs>();
+  if (!unquantized(spec, {0}, {DType::kF32})) return std::nullopt;
   Decomposition c(spec);
-  return c.finish({c.binary(Binary::kNotEqual, c.input(0), c.input(0))});
+  const ValueId x = c.input(0);
+  if (attrs.fn == Unary::kIsNan) return c.finish({c.binary(Binary::kNotEqual, x, x)});
+  const bool positive = attrs.a != 0, negative = attrs.b != 0;
+  if (attrs.fn != Unary::kIsInf || (!positive && !negative)) return std::nullopt;
+  const double inf = std::numeric_limits<double>::infinity();
+  const ValueId of = positive && negative ? c.unary(Unary::kAbs, x) : x;
+  return c.finish({c.binary(Binary::kEqual, of, c.scalar(DType::kF32, positive ? inf : -inf))});
 }
 
 namespace {
@@ -116,7 +167,7 @@ constexpr Rule kRules[] = {SMELT_RULE(Clamp, 2, clamp),
                            SMELT_RULE(ReverseSequence, 1, reverse_sequence),
                            SMELT_RULE(SparseToDense, 1, sparse_to_dense),
                            SMELT_RULE(Triangle, 1, triangle),
-                           SMELT_RULE(Unary, 1, is_nan)};
+                           SMELT_RULE(Unary, 1, not_finite)};
 #undef SMELT_RULE
 #undef SMELT_RULE_OF_UNARY
 

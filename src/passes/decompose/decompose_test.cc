@@ -129,6 +129,29 @@ TEST(Decompose, Norms) {
   }
 }
 
+TEST(Decompose, ReducedDimensionsThatAreNoNeighbours) {
+  const auto reduction = [](Reduction fn, const Tensor& x, const std::vector<int64_t>& axes, bool keep) {
+    ReduceAttrs a;
+    a.fn = fn;
+    a.keep_dims = keep;
+    OpCase c{to_string(fn), Op::kReduce, make_attrs<ReduceAttrs>(a), {x, i64(axes)}};
+    c.constants = {1};
+    return c;
+  };
+  const Tensor x = random_tensor(DType::kF32, {3, 4, 2, 5, 6}, 0.5, 2, 1);
+  const Tensor whole = random_tensor(DType::kI32, {3, 4, 5}, -9, 9, 1);
+  for (const bool keep : {false, true}) {
+    for (const auto& axes : {std::vector<int64_t>{0, 2}, {1, -1}, {0, 1, 3}, {0, 2, 4}}) {
+      for (const Reduction fn : {Reduction::kSum, Reduction::kMean, Reduction::kMax, Reduction::kSumSquare,
+                                 Reduction::kL1, Reduction::kL2, Reduction::kLogSum, Reduction::kLogSumExp})
+        check(reduction(fn, x, axes, keep), "reduce_f32");
+      check(reduction(Reduction::kMin, x, axes, keep), "reduce_extreme");
+    }
+    check(reduction(Reduction::kSum, whole, {0, 2}, keep), "reduce_unquantized");
+    check(reduction(Reduction::kMax, whole, {0, 2}, keep), "reduce_extreme");
+  }
+}
+
 TEST(Decompose, LogarithmsOfSums) {
   for (const bool keep : {false, true}) {
     ReduceAttrs a;
@@ -174,6 +197,16 @@ TEST(Decompose, NoNumbers) {
   c.inputs[0].data<float>()[6] = std::numeric_limits<float>::infinity();
   c.outputs[0].dtype = DType::kBool;
   check(c, "binary_unquantized");
+}
+
+TEST(Decompose, Infinities) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  for (const auto& [positive, negative] : {std::pair{1, 1}, {1, 0}, {0, 1}}) {
+    OpCase c{"is inf", Op::kUnary, make_attrs<UnaryAttrs>(Unary::kIsInf, positive, negative), {}};
+    c.inputs = {Tensor::from<float>(DType::kF32, {6}, std::vector{inf, -inf, nan, 0.0f, 3e38f, -3e38f})};
+    c.outputs[0].dtype = DType::kBool;
+    check(c, "binary_unquantized");
+  }
 }
 
 TEST(Decompose, MeansAndVariances) {
