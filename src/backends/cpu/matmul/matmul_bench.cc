@@ -129,12 +129,13 @@ SMELT_BENCH_CASES(matmul) {
                                                    random_tensor(DType::kU8, {}, 120, 120, 3)});
     add(std::move(operands));
     add_w4_cases(cases, s);
-    add({Cat(s.name, '/', s.m, 'x', s.k, 'x', s.n, "/integer"),
-         Op::kMatMulInteger,
-         make_attrs<MatMulAttrs>(unquantized),
-         {random_tensor(DType::kU8, rows, 0, 255, 1), random_tensor(DType::kI8, {s.k, s.n}, -127, 127, 2),
-          random_tensor(DType::kU8, {}, 3, 90, 3)},
-         {1}});
+    for (const bool constant : {true, false})
+      add({Cat(s.name, '/', s.m, 'x', s.k, 'x', s.n, constant ? "/integer" : "/integer_dynamic"),
+           Op::kMatMulInteger,
+           make_attrs<MatMulAttrs>(unquantized),
+           {random_tensor(DType::kU8, rows, 0, 255, 1), random_tensor(DType::kI8, {s.k, s.n}, -127, 127, 2),
+            random_tensor(DType::kU8, {}, 3, 90, 3)},
+           constant ? std::vector<size_t>{1} : std::vector<size_t>{}});
   }
 }
 

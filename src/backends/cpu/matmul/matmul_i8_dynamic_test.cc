@@ -46,5 +46,40 @@ TEST(MatMulI8Dynamic, Tails) {
       }
 }
 
+// Zero points are operands: at the ends of the types, and left out.
+TEST(MatMulIntegerDynamic, TypesAndZeroPoints) {
+  for (const DType a : {DType::kI8, DType::kU8})
+    for (const DType b : {DType::kI8, DType::kU8})
+      for (const bool transpose_b : {false, true})
+        for (const int64_t zero : {-1, 0, 55, 127}) {
+          MatMulAttrs attrs;
+          attrs.transpose_b = transpose_b;
+          OpCase c{Cat(to_string(a), to_string(b), transpose_b, ' ', zero),
+                   Op::kMatMulInteger,
+                   make_attrs<MatMulAttrs>(attrs),
+                   {random_tensor(a, {2, 3, 17, 21}, 0, 127, 1),
+                    random_tensor(b, transpose_b ? Shape{2, 3, 37, 21} : Shape{2, 3, 21, 37}, 0, 127, 2)}};
+          if (zero >= 0)
+            for (const DType t : {a, b})
+              c.inputs.push_back(random_tensor(t, {}, static_cast<double>(zero), static_cast<double>(zero), 3));
+          c.threaded = true;
+          check_on_cpu(c, "matmul_integer_dynamic");
+        }
+}
+
+// Extremes of both types, whose products the accumulators must hold, and one b for all batches.
+TEST(MatMulIntegerDynamic, ExtremesAndOneMatrix) {
+  for (const int64_t m : {1, 15})
+    for (const DType a : {DType::kI8, DType::kU8}) {
+      OpCase c{Cat("rows ", m),
+               Op::kMatMulInteger,
+               make_attrs<MatMulAttrs>(),
+               {random_tensor(a, {2, m, 600}, a == DType::kI8 ? -128 : 0, a == DType::kI8 ? 127 : 255, 1),
+                random_tensor(DType::kU8, {600, 40}, 0, 255, 2), random_tensor(a, {}, 0, 0, 3),
+                random_tensor(DType::kU8, {1}, 255, 255, 4)}};
+      check_on_cpu(c, "matmul_integer_dynamic");
+    }
+}
+
 }  // namespace
 }  // namespace smelt
