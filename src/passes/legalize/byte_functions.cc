@@ -1,6 +1,7 @@
 // Functions of one 8-bit value that a graph computes by several nodes, such as x * sigmoid(x) or a GELU between
 // DequantizeLinear and QuantizeLinear, as lookup tables.
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "ops/common/quantized_pair.h"
 #include "ops/common/run_reference.h"
 #include "ops/core/op.h"
+#include "ops/elementwise/elementwise.h"
 #include "passes/passes.h"
 #include "tensor/quant_params.h"
 
@@ -32,8 +34,8 @@ bool is_real_tensor(const ValueType& t) { return is_ranked_tensor(t) && t.dtype 
 
 /// True if the operator computes element by element.
 bool is_elementwise(Op op) {
-  constexpr Op kOperators[] = {Op::kUnary,   Op::kBinary,         Op::kQuantize,        Op::kDequantize,
-                               Op::kBitCast, Op::kQuantizeLinear, Op::kDequantizeLinear};
+  constexpr Op kOperators[] = {Op::kUnary,      Op::kBinary,  Op::kClamp,          Op::kQuantize,
+                               Op::kDequantize, Op::kBitCast, Op::kQuantizeLinear, Op::kDequantizeLinear};
   return std::ranges::find(kOperators, op) != std::end(kOperators);
 }
 
@@ -90,6 +92,7 @@ class ByteTabulator {
     f.node = k;
     f.nodes = n.op == Op::kBitCast ? 0 : 1;
     for (const ValueId id : n.inputs) {
+      if (id == kNoValue && n.op == Op::kClamp) continue;  // no such bound
       if (id == kNoValue) return std::nullopt;
       const Value& v = g_.value(id);
       if (v.constant) {
@@ -115,6 +118,10 @@ class ByteTabulator {
     const Node& n = g_.nodes[f.node];
     std::vector<Datum> in;
     for (const ValueId id : n.inputs) {
+      if (id == kNoValue) {
+        in.emplace_back();
+        continue;
+      }
       const Value& v = g_.value(id);
       ByteFunction* const before = v.constant ? nullptr : known(id);
       if (before && !compute(*before)) return false;
@@ -129,15 +136,22 @@ class ByteTabulator {
     f.results.set_quant(type.quant);
     return true;
   }
+  /// The node that makes the results: a view where each byte stands for itself.
   Node table(const Node& n, const ByteFunction& f) {
+    Node made = n;
     ValueType keys = g_.value(f.of).type;
     keys.quant = nullptr;
+    Tensor key_bytes = all_bytes(keys);
+    if (std::memcmp(f.results.raw(), key_bytes.raw(), 256) == 0) {
+      made.op = Op::kBitCast;
+      made.attrs = make_attrs<CastAttrs>(f.results.dtype());
+      made.inputs = {f.of};
+      return made;
+    }
     Tensor otherwise(f.results.dtype(), Shape{1});
     otherwise.set_quant(f.results.quant());
-    Node made = n;
     made.op = Op::kTableFind;
     made.attrs = make_attrs<NoAttrs>();
-    Tensor key_bytes = all_bytes(keys);
     made.inputs = {f.of, constant(std::move(key_bytes)), constant(f.results), constant(std::move(otherwise))};
     return made;
   }

@@ -89,6 +89,29 @@ TEST(ByteFunctions, GoThroughRealNumbers) {
   EXPECT_EQ(g.tabulated(g.binary(Binary::kMul, g.x, again)), (std::vector<Op>{Op::kTableFind}));
 }
 
+/// A ReLU6 between quantizers: bounds of real numbers, one of which may be missing, and one that cuts nothing off.
+TEST(ByteFunctions, BoundsOfRealNumbers) {
+  for (const auto& [low, high, op] :
+       {std::tuple{0.0, 6.0, Op::kTableFind}, {-1e9, 2.0, Op::kTableFind}, {-50.0, 50.0, Op::kBitCast}}) {
+    ByteGraph g;
+    Builder& b = g.builder;
+    const auto scalar = [&](DType dtype, double v) { return b.constant("", test::random_tensor(dtype, {}, v, v, 1)); };
+    QuantizeLinearAttrs to_real, to_bytes;
+    to_real.to = DType::kF32;
+    to_bytes.to = DType::kI8;
+    const ValueId scale = scalar(DType::kF32, 0.05), zero = scalar(DType::kI8, 3);
+    const ValueId bytes = b.op(Op::kBitCast, make_attrs<CastAttrs>(DType::kI8), {g.x}).value();
+    const ValueId real =
+        b.op(Op::kDequantizeLinear, make_attrs<QuantizeLinearAttrs>(to_real), {bytes, scale, zero}).value();
+    const ValueId bounded = b.op(Op::kClamp, make_attrs<NoAttrs>(),
+                                 {real, low < -1e8 ? kNoValue : scalar(DType::kF32, low), scalar(DType::kF32, high)})
+                                .value();
+    const ValueId stored =
+        b.op(Op::kQuantizeLinear, make_attrs<QuantizeLinearAttrs>(to_bytes), {bounded, scale, zero}).value();
+    EXPECT_EQ(g.tabulated(stored), (std::vector<Op>{op}));
+  }
+}
+
 TEST(ByteFunctions, StayWhereRealNumbersComeOut) {
   ByteGraph g;
   const ValueId y = g.builder.value("", ValueType::tensor(DType::kF32, Shape{3, 100}));
