@@ -101,7 +101,7 @@ if(NOT SMELT_FOR)  # models written in other formats
 endif()
 
 # Loops over elements that no vector type spells out: the compiler makes the vectors.
-smelt_part(backends/cpu loops "core/(broadcast|float16)|elementwise/(binary_unquantized|cast|unary_unquantized|where)|reduce/(cumulative_sum_integer|reduce_unquantized)|resize/resize_nearest|sort/topk_f32")
+smelt_part(backends/cpu loops "core/(broadcast|float16)|elementwise/(binary_unquantized|cast|unary_unquantized|where)|quantize/dequantize_integer|reduce/(cumulative_sum_integer|reduce_unquantized)|resize/resize_nearest|sort/topk_f32")
 
 # What runs once a model, not once an element, is compiled for size: half of the code, and sooner compiled.
 check_cxx_compiler_flag(-Oz SMELT_HAS_OZ)  # GCC 12, Clang

@@ -1,36 +1,53 @@
 // Integers of constant scales, per tensor or per axis, to float32.
+#include <algorithm>
 #include <type_traits>
 #include <vector>
 
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/number_type.h"
+#include "base/checked.h"
+#include "base/thread_pool.h"
 #include "ops/elementwise/elementwise.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
 namespace {
 
-/// y = (x - zero) * scale, one pair of parameters for all or one an entry of a dimension.
+/// y = (x - zero) * scale for n neighbours.
+using DequantizeRun = void (*)(const void* x, int64_t n, float scale, int32_t zero, float* y);
+
 template <class T>
+void dequantize_run(const void* from, int64_t n, float scale, int32_t zero, float* y) {
+  const T* x = static_cast<const T*>(from);
+  for (int64_t i = 0; i < n; ++i)
+    y[i] = static_cast<float>(static_cast<int32_t>(static_cast<uint32_t>(x[i]) - static_cast<uint32_t>(zero))) * scale;
+}
+
+/// One pair of parameters for all or one an entry of a dimension.
 class DequantizeInteger final : public Kernel {
  public:
-  DequantizeInteger(std::vector<float> scales, std::vector<int32_t> zeros, int64_t outer, int64_t inner)
-      : scales_(std::move(scales)), zeros_(std::move(zeros)), outer_(outer), inner_(inner) {}
+  DequantizeInteger(DequantizeRun run, int64_t bytes, std::vector<float> scales, std::vector<int32_t> zeros,
+                    int64_t outer, int64_t inner)
+      : run_(run), bytes_(bytes), scales_(std::move(scales)), zeros_(std::move(zeros)), outer_(outer), inner_(inner) {}
   Status run(KernelContext& ctx) const override {
-    const T* x = ctx.input(0).data<T>();
+    // Threads share blocks of runs.
+    const int64_t blocks = ceil_div(inner_, kBlock), count = outer_ * static_cast<int64_t>(scales_.size());
+    const auto* x = ctx.input(0).data<std::byte>();
     float* y = ctx.output(0).data<float>();
-    for (int64_t o = 0; o < outer_; ++o)
-      for (size_t c = 0; c < scales_.size(); ++c, x += inner_, y += inner_) {
-        const float scale = scales_[c];
-        const int32_t zero = zeros_[c];
-        for (int64_t i = 0; i < inner_; ++i)
-          y[i] = static_cast<float>(static_cast<int32_t>(static_cast<uint32_t>(x[i]) - static_cast<uint32_t>(zero))) *
-                 scale;
+    ctx.threads().parallel_for(count * blocks, std::max<int64_t>(1, kBlock / inner_), [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b) {
+        const int64_t row = b / blocks, first = b % blocks * kBlock, at = row * inner_ + first;
+        const size_t pair = static_cast<size_t>(row) % scales_.size();
+        run_(x + at * bytes_, std::min(kBlock, inner_ - first), scales_[pair], zeros_[pair], y + at);
       }
+    });
     return Ok();
   }
 
  private:
+  static constexpr int64_t kBlock = 16384;
+  DequantizeRun run_;
+  int64_t bytes_;
   std::vector<float> scales_;
   std::vector<int32_t> zeros_;
   int64_t outer_, inner_;
@@ -49,7 +66,8 @@ std::unique_ptr<Kernel> dequantizer(const KernelSpec& spec, int axis, std::vecto
   by_number(spec.inputs[0].dtype, [&](auto t) {
     using T = decltype(t);
     if constexpr (std::is_integral_v<T> && sizeof(T) <= 4)
-      made = std::make_unique<DequantizeInteger<T>>(std::move(scales), std::move(zeros), outer, inner);
+      made = std::make_unique<DequantizeInteger>(dequantize_run<T>, sizeof(T), std::move(scales), std::move(zeros),
+                                                 outer, inner);
   });
   return made;
 }
