@@ -32,6 +32,7 @@ class QuantizationFuser {
  public:
   QuantizationFuser(Graph& g, const QuantizedOperators& operators)
       : g_(g), operators_(operators), quantized_(g.values.size()), quantizer_(g.values.size(), -1) {
+    merge_quantizers();
     const std::vector<int> uses = count_uses(g);
     for (size_t k = 0; k < g.nodes.size(); ++k) {
       const Node& n = g.nodes[k];
@@ -60,6 +61,30 @@ class QuantizationFuser {
   }
 
  private:
+  /// A value that several nodes quantize alike, one for each reader, is quantized by the first of them.
+  void merge_quantizers() {
+    std::map<ValueId, std::vector<const Node*>> quantizers;
+    std::map<ValueId, ValueId> same;
+    for (Node& n : g_.nodes) {
+      for (ValueId& id : n.inputs)
+        if (const auto it = same.find(id); it != same.end()) id = it->second;
+      if (n.op != Op::kQuantizeLinear || n.inputs[0] == kNoValue || n.outputs[0] == kNoValue) continue;
+      auto& before = quantizers[n.inputs[0]];
+      const auto it = std::ranges::find_if(before, [&](const Node* b) { return quantizes_alike(*b, n); });
+      if (it == before.end())
+        before.push_back(&n);
+      else if (std::ranges::find(g_.outputs, n.outputs[0]) == g_.outputs.end())
+        same[n.outputs[0]] = (*it)->outputs[0];
+    }
+    std::erase_if(g_.nodes, [&](const Node& n) { return n.op == Op::kQuantizeLinear && same.contains(n.outputs[0]); });
+  }
+  bool quantizes_alike(const Node& a, const Node& b) const {
+    const auto &x = static_cast<const QuantizeLinearAttrs&>(*a.attrs),
+               &y = static_cast<const QuantizeLinearAttrs&>(*b.attrs);
+    if (x.reciprocal != y.reciprocal || x.saturate != y.saturate) return false;
+    const QuantPtr p = parameters(a), q = parameters(b);
+    return p && q && same_quant_params(p, q) && g_.value(a.outputs[0]).type.dtype == g_.value(b.outputs[0]).type.dtype;
+  }
   /// The nodes that quantize the outputs, each its output's only user. Empty: an output has none.
   std::vector<const Node*> quantizers_of(const Node& n) const {
     std::vector<const Node*> all;

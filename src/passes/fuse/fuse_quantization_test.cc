@@ -98,6 +98,22 @@ TEST(FuseQuantization, ConvolutionsSumsAndPools) {
   check(g, sum, x, {"conv_i8", "pool_i8", "avg_pool_i8", "binary_i8"}, 0.0701);
 }
 
+/// Quantizers that give each reader of a value a pair of its own, alike or not.
+TEST(FuseQuantization, PairsOfEachReader) {
+  for (const auto& [scale, kernel] : {std::pair{0.03f, "conv_i8"}, {0.02f, "conv_nhwc_f32"}}) {
+    QdqGraph g;
+    Builder& b = g.builder;
+    const Tensor x = random_tensor(DType::kF32, {1, 8, 9, 9}, -1, 1, 1);
+    const ValueId image = g.rounded(b.input("x", ValueType::tensor(DType::kF32, x.shape())), 0.01f, 128);
+    const ValueId filter =
+        g.dequantized(b.constant("", random_tensor(DType::kI8, {8, 8, 1, 1}, -127, 127, 2)), {0.01f});
+    const ValueId y = g.node(Op::kConv, make_attrs<ConvAttrs>(), {image, filter});
+    const ValueId left = g.rounded(y, 0.03f, 120), right = g.rounded(y, scale, 120);
+    const ValueId sum = g.node(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {left, right});
+    check(g, g.rounded(sum, 0.07f, 100), x, {kernel}, 0.1);
+  }
+}
+
 TEST(FuseQuantization, Means) {
   for (const std::vector<int64_t>& axes : {std::vector<int64_t>{2, 3}, {3}, {1}}) {
     QdqGraph g;
