@@ -87,18 +87,14 @@ void lower_deform_conv(NodeContext& n) {
   DeformConvAttrs a;
   read_conv(n, x, w, a);
   a.offset_groups = n.i("offset_group", 1);
-  std::vector<ValueId> in{x, w, n.in(2)};
-  if (n.has(3) || n.has(4)) in.push_back(n.opt(3));
-  n.emit(Op::kDeformConv, a, with_optional(n, in, 4));
+  n.emit(Op::kDeformConv, a, n.operands(3, 5));
 }
 
 void lower_conv_integer(NodeContext& n) {
   const ValueId x = n.in(0), w = n.in(1);
   ConvAttrs a;
   read_conv(n, x, w, a);
-  std::vector<ValueId> in{x, w};
-  if (n.has(2) || n.has(3)) in.push_back(n.opt(2));
-  n.emit(Op::kConvInteger, a, with_optional(n, in, 3));
+  n.emit(Op::kConvInteger, a, n.operands(2, 4));
 }
 
 void lower_col2im(NodeContext& n) {
@@ -111,10 +107,7 @@ void lower_col2im(NodeContext& n) {
 
 void lower_matmul(NodeContext& n) { n.emit(Op::kMatMul, MatMulAttrs(), {n.in(0), n.in(1)}); }
 
-void lower_matmul_integer(NodeContext& n) {
-  std::vector<ValueId> in = n.operands(2, 3);
-  n.emit(Op::kMatMulInteger, MatMulAttrs(), with_optional(n, in, 3));
-}
+void lower_matmul_integer(NodeContext& n) { n.emit(Op::kMatMulInteger, MatMulAttrs(), n.operands(2, 4)); }
 
 void lower_einsum(NodeContext& n) {
   EinsumAttrs a;

@@ -201,6 +201,32 @@ TEST(OnnxReader, DefaultsInBodiesAreConstants) {
   EXPECT_EQ(m->inputs()[2].name, "v");
 }
 
+TEST(OnnxReader, ZeroPointsOfTheFirstFactorMayBeAbsent) {
+  // z = x * (w - p) or (x - p) * w, as a product and as a convolution of one pixel.
+  for (const std::string_view op : {"MatMulInteger", "ConvInteger"})
+    for (const bool second : {false, true}) {
+      const bool product = op == "MatMulInteger";
+      ProtoWriter g;
+      g.message(1, second ? make_node(op, {"x", "w", "", "p"}, {"z"}) : make_node(op, {"x", "w", "p"}, {"z"}));
+      g.text(2, "g").message(12, ProtoWriter().text(1, "z")).message(5, make_raw_tensor("p", 3, {}, "\1"));
+      if (product)
+        g.message(11, make_value("x", 3, {1, 1})).message(5, make_raw_tensor("w", 3, {1, 1}, "\5"));
+      else
+        g.message(11, make_value("x", 3, {1, 1, 1})).message(5, make_raw_tensor("w", 3, {1, 1, 1}, "\5"));
+      const auto m = load(make_model(g));
+      ASSERT_TRUE(m.ok()) << m.error().message();
+      for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu}) {
+        auto session = Session::create(*m, {.backend = backend});
+        ASSERT_TRUE(session.ok());
+        const std::array<int8_t, 1> three{3};
+        const Datum x = Tensor::from<int8_t>(DType::kI8, product ? Shape{1, 1} : Shape{1, 1, 1}, three);
+        const auto out = session->run({&x, 1});
+        ASSERT_TRUE(out.ok()) << out.error().message();
+        EXPECT_EQ((*out)[0].tensor.data<int32_t>()[0], second ? 12 : 10) << op;
+      }
+    }
+}
+
 TEST(OnnxReader, SortsNodes) {
   ProtoWriter g;
   g.message(1, make_node("Mul", {"y", "x"}, {"z"})).message(1, make_node("Neg", {"x"}, {"y"}));
