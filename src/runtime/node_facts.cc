@@ -63,7 +63,8 @@ bool is_view(const Node& node, const TypeOf& type) {
   if (node.inputs.empty() || node.inputs[0] == kNoValue || node.outputs.empty() || node.outputs[0] == kNoValue)
     return false;
   const ValueType &from = type(node.inputs[0]), &to = type(node.outputs[0]);
-  return from.is_static() && to.is_static() && ((op_info(node.op).flags & kView) != 0 || moves_nothing(node, from, to));
+  if (!from.is_static() || !to.is_static() || from.shape.elements() != to.shape.elements()) return false;
+  return (op_info(node.op).flags & kView) != 0 || moves_nothing(node, from, to);
 }
 
 [[gnu::cold]] std::vector<int64_t> offsets_of_parts(const NodeSpec& spec) {

@@ -1,5 +1,7 @@
 #include "ops/core/infer.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ops/core/node_infer.h"
 #include "tensor/numeric.h"
@@ -9,6 +11,8 @@ namespace smelt {
 std::optional<std::vector<int64_t>> InferContext::ints(int i) const {
   if (!has(i)) return std::nullopt;
   const Tensor* t = constant(i);
+  if (!t && is_integer(input(i).dtype) && input(i).ranked && std::ranges::count(input(i).shape, 0) > 0)
+    return std::vector<int64_t>();  // whatever a run gives, there are none
   if (!t || (!is_integer(t->dtype()) && t->dtype() != DType::kBool)) return std::nullopt;
   std::vector<int64_t> out(static_cast<size_t>(t->elements()));
   to_ints(*t, out.data());

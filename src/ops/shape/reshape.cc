@@ -119,9 +119,9 @@ Status infer_Squeeze(InferContext& ctx) {
   if (ctx.has(1)) {
     auto axes = ctx.ints(1);
     if (!axes) {
-      auto n = entries_of(ctx, 1);
-      ctx.set(0,
-              n && *n <= in.rank() ? like(x, Shape::of_rank(in.rank() - static_cast<int>(*n), -1)) : like_unranked(x));
+      // Several may be one axis, and a scalar would be a known shape of what may be no scalar.
+      const bool one = entries_of(ctx, 1) == 1 && in.rank() > 1;
+      ctx.set(0, one ? like(x, Shape::of_rank(in.rank() - 1, -1)) : like_unranked(x));
       return Ok();
     }
     for (int64_t a : *axes) {

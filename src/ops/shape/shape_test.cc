@@ -57,6 +57,41 @@ TEST(Reshape, RefusesOtherSizes) {
   }
 }
 
+TEST(Reshape, RunsDecideIfAScalarFits) {
+  for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu}) {
+    const auto run = [&](const Shape& shape, const std::vector<double>& dims) {
+      OpRunner r(Op::kReshape, make_attrs<ReshapeAttrs>());
+      r.input(counting(DType::kF32, shape)).input(ints(dims)).backend(backend);
+      return r;
+    };
+    EXPECT_EQ(run({1, 1}, {}).run().shape(), Shape{});
+    EXPECT_NE(run({0}, {}).error(), "");
+    EXPECT_NE(run({2, 3}, {}).error(), "");
+    EXPECT_NE(run({0}, {}).unknown_shapes().error(), "");
+  }
+}
+
+TEST(Squeeze, AxesOfARun) {
+  struct Row {
+    Shape x;
+    std::vector<double> axes;
+    Shape want;
+  };
+  for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu})
+    for (const bool unknown : {false, true}) {
+      const auto run = [&](const Shape& shape, const std::vector<double>& axes) {
+        OpRunner r(Op::kSqueeze, none());
+        r.input(counting(DType::kF32, shape)).input(ints(axes)).backend(backend);
+        return unknown ? r.unknown_shapes() : r;
+      };
+      for (const Row& r : {Row{{1, 1}, {0, 1}, {}}, Row{{1, 3}, {0, 0}, {3}}, Row{{1, 3, 1}, {0, -1}, {3}},
+                           Row{{1, 3, 1}, {2}, {1, 3}}, Row{{1, 3}, {}, {1, 3}}, Row{{1}, {0}, {}}})
+        EXPECT_EQ(run(r.x, r.axes).run().shape(), r.want) << r.want.str();
+      for (const Row& r : {Row{{2, 3}, {0, 1}, {}}, Row{{0}, {0}, {}}, Row{{1, 1}, {0, 9}, {}}})
+        EXPECT_NE(run(r.x, r.axes).error(), "") << r.x.str();
+    }
+}
+
 TEST(Transpose, EveryType) {
   for (DType dtype : kTypes) {
     const Tensor x = counting(dtype, {2, 3, 5});
