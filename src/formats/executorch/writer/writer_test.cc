@@ -143,6 +143,7 @@ std::vector<OpCase> portable_cases() {
           {"layer norm", Op::kLayerNorm, make(norm), {f32({2, 8}), f32({8}, 2), f32({8}, 3)}},
           {"nearest", Op::kResize, make(resize), {f32({1, 2, 3, 4}), Tensor(), Tensor(), i64({6, 8})}},
           {"softmax of the rest", Op::kSoftmax, make(flattened), {f32({2, 3, 4})}},
+          {"addend of rows", Op::kMatMul, make(MatMulAttrs()), {f32({6, 4}), f32({4, 6}, 2), f32({6, 1}, 3)}},
           {"power", Op::kBinary, make(BinaryAttrs(Binary::kSquaredDifference)), {f32({2, 3}), f32({3}, 2)}},
           unary_case(Unary::kMish),
           unary_case(Unary::kSoftplus),

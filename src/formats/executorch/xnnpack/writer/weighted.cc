@@ -86,7 +86,7 @@ Id weights(XnnNodeWriter& w, Arithmetic arithmetic, const std::vector<int64_t>& 
 Id bias_of(XnnNodeWriter& w, Arithmetic arithmetic, int64_t channels, bool& ok) {
   if (!w.has(2)) return kXnnInvalidId;
   const Tensor* t = w.constant(2);
-  ok = t && t->elements() == channels;
+  ok = t && t->elements() == channels && (t->rank() == 0 || t->dim(t->rank() - 1) == channels);
   if (!ok) return kXnnInvalidId;
   const Shape shape{channels};
   if (arithmetic != Arithmetic::kInteger) return w.real_constant(2, {}, shape);
