@@ -7,6 +7,7 @@
 #include "ops/shape/copies.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
+#include "ops/shape/slice_end.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -34,10 +35,9 @@ int64_t count_steps(int64_t first, int64_t last, int64_t step) {
   return first > last ? static_cast<int64_t>((static_cast<uint64_t>(first - last) - 1) / magnitude) + 1 : 0;
 }
 
-/// ONNX's clamping of one dimension of extent n. The largest integers as an end stand for "to the last entry", in
-/// either direction.
+/// ONNX's clamping of one dimension of extent n.
 void slice_dim(Part& p, int axis, int64_t n, int64_t start, int64_t end, int64_t step) {
-  if (step < 0 && (end == INT32_MAX || end == INT64_MAX)) end = INT64_MIN;
+  end = slice_end(end, step);
   auto clamp = [&](int64_t v, int64_t lo, int64_t hi) {
     if (v < 0) v += n;
     return std::clamp(v, lo, std::max(lo, hi));

@@ -4,6 +4,7 @@
 
 #include "formats/executorch/writer/call_writer.h"
 #include "ops/shape/shape.h"
+#include "ops/shape/slice_end.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
 
@@ -67,7 +68,7 @@ bool call_slice(CallWriter& w) {
   int y = w.in(0);
   for (size_t i = 0; i < axes->size(); ++i) {
     const int64_t d = (*axes)[i], n = w.in_type(0).shape[static_cast<int>(d)], step = steps ? (*steps)[i] : 1;
-    int64_t b = (*starts)[i], e = (*ends)[i];
+    int64_t b = (*starts)[i], e = slice_end((*ends)[i], step);
     b = std::clamp<int64_t>(b < 0 ? b + n : b, 0, step > 0 ? n : n - 1);
     e = std::clamp<int64_t>(e < 0 ? e + n : e, step > 0 ? 0 : -1, n);
     y = strided(w, y, d, b, e, step);

@@ -5,6 +5,7 @@
 #include "formats/tflite/writer/op_writer.h"
 #include "ops/shape/channels_perm.h"
 #include "ops/shape/shape.h"
+#include "ops/shape/slice_end.h"
 
 namespace smelt::tflite {
 namespace {
@@ -41,7 +42,7 @@ std::optional<SlicePlan> constant_slice(OpWriter& w, int rank) {
     const int64_t d = wrapped_axis((*axes)[i], rank);
     if (d < 0 || d >= rank || i >= starts->size() || i >= ends->size()) return std::nullopt;
     const int64_t step = steps ? (*steps)[i] : 1, n = w.in_type(0).shape[static_cast<int>(d)];
-    int64_t begin = (*starts)[i], end = (*ends)[i];
+    int64_t begin = (*starts)[i], end = slice_end((*ends)[i], step);
     const auto at = static_cast<size_t>(d);
     p.stride[at] = step;
     const int32_t bit = 1 << d;

@@ -74,6 +74,17 @@ TEST(TfliteWriter, HoldsConstantsOnce) {
   EXPECT_LT(file->files[0].bytes.size(), filter.bytes() + 10'000);
 }
 
+/// The largest integers as an end stand for the last entry in the direction of the step.
+TEST(TfliteWriter, SlicesBackwardsToTheFirstEntry) {
+  const Tensor x = steps(DType::kF32, {2, 5}, 29);
+  for (const int64_t end : {int64_t{INT32_MAX}, INT64_MAX})
+    for (const char* format : {"tflite", "pte", "onnx"}) {
+      const auto m = one_node(Op::kSlice, make_attrs<NoAttrs>(), x,
+                              {test::i64({4}), test::i64({end}), test::i64({1}), test::i64({-2})});
+      EXPECT_TRUE(test::expect_same_written(m, {x}, format)) << format << ", end " << end;
+    }
+}
+
 TEST(TfliteWriter, ConvChannelsFirstWithPads) {
   ConvAttrs a;
   a.strides = {2, 1};
