@@ -52,7 +52,7 @@ class Reduced {
       x = n_.cast(x, a_.accumulate);
       dtype = a_.accumulate;
     }
-    if (none) return n_.bind(0, n_.op("Identity", {x}), order_);
+    if (none) return n_.bind(0, unreduced(x), order_);
     if (order_ == Order::kChannelsFirst && a_.fn == Reduction::kMean && is_float(dtype) && reduces_images())
       return pool_images(x);
     const bool logic = a_.fn == Reduction::kAny || a_.fn == Reduction::kAll;
@@ -88,6 +88,21 @@ class Reduced {
     std::vector<bool> seen(whole);
     for (const int64_t k : *axes_) seen[static_cast<size_t>(k)] = true;
     return !seen[0] && !seen[1] && std::ranges::all_of(seen.begin() + 2, seen.end(), [](bool s) { return s; });
+  }
+
+  /// The function of each element by itself.
+  Name unreduced(Name x) const {
+    switch (a_.fn) {
+      case Reduction::kL1:
+      case Reduction::kL2:
+        return n_.op("Abs", {x});
+      case Reduction::kSumSquare:
+        return n_.op("Mul", {x, x});
+      case Reduction::kLogSum:
+        return n_.op("Log", {x});
+      default:
+        return n_.op("Identity", {x});
+    }
   }
 
   /// The mean of each channel, quantized before its dimensions are dropped.
