@@ -1,7 +1,6 @@
 #include "runtime/owned_outputs.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 
 #include "base/error.h"
@@ -9,28 +8,26 @@
 namespace smelt {
 
 std::shared_ptr<const void> GivenMemory::take(size_t bytes) {
-  Tensor* block = nullptr;
-  for (Datum& b : blocks_) {
-    const size_t has = b.tensor.bytes();
-    const bool fits = b.tensor.owner().use_count() == 1 && has >= bytes && has / 4 <= bytes;
-    if (fits || (!b.tensor.owner() && !block)) block = &b.tensor;
-    if (fits) break;
-  }
-  if (!block) block = &blocks_.emplace_back().tensor;
-  if (!block->owner()) {
+  const auto at = std::ranges::find_if(blocks_, [bytes](const auto& b) {
+    const size_t has = b->memory.bytes();
+    return has >= bytes && has / 4 <= bytes && !b->given.load(std::memory_order_acquire);
+  });
+  std::shared_ptr<Block> block;
+  if (at != blocks_.end()) {
+    block = *at;
+    block->given.store(true, std::memory_order_relaxed);
+  } else {
     const size_t capacity = bytes + bytes / 8;  // caches grow from run to run
     auto made = Tensor::allocate(DType::kU8, Shape{static_cast<int64_t>(capacity)}, false);
     if (!made.ok()) return nullptr;
-    *block = std::move(*made);
+    block = blocks_.emplace_back(std::make_shared<Block>(std::move(*made)));
   }
-  std::atomic_thread_fence(std::memory_order_acquire);  // other threads may have read it
-  // Owned by callers alone.
-  return {block->raw(), [memory = block->owner()](const void*) {}};
+  const void* memory = block->memory.raw();
+  return {memory, [b = std::move(block)](const void*) { b->given.store(false, std::memory_order_release); }};
 }
 
 void GivenMemory::drop_unused() {
-  for (Datum& b : blocks_)
-    if (b.tensor.owner().use_count() == 1) b = {};
+  std::erase_if(blocks_, [](const auto& b) { return !b->given.load(std::memory_order_acquire); });
 }
 
 OwnedOutputs::~OwnedOutputs() {

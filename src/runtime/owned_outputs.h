@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -24,13 +25,19 @@ inline bool overlap(const Tensor& a, const Tensor& b) {
 /// page fault for each page, which took a third of the time of a step with growing caches.
 class GivenMemory {
  public:
-  /// At least `bytes` bytes; null: there are none.
+  /// At least `bytes` bytes, which are given again once the result's last copy is gone, on whatever thread; null: there
+  /// are none.
   std::shared_ptr<const void> take(size_t bytes);
   /// Frees what nobody has any more.
   void drop_unused();
 
  private:
-  std::vector<Datum> blocks_;  ///< bytes, or none
+  struct Block {
+    explicit Block(Tensor m) : memory(std::move(m)) {}
+    Tensor memory;                   ///< bytes
+    std::atomic<bool> given = true;  ///< a caller has it; false is stored by whichever thread lets go of it
+  };
+  std::vector<std::shared_ptr<Block>> blocks_;
 };
 
 /// Outputs of a run in storage of their own, which steps write to in place of the arena, for as long as this lives.

@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <memory>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "ops/core/builder.h"
@@ -73,22 +76,49 @@ TEST_P(RunIntoTest, OutputsMayHaveTheMemoryOfInputs) {
     }
 }
 
-TEST(OwnedOutputs, MemoryThatCallersLetGoOfIsGivenAgain) {
-  auto module = test::module_of_one_graph();
-  Builder b(*module, 0);
-  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{-1}));
-  b.graph().outputs = {b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kTanh), {x}).value()};
-  auto session = Session::create(ModelAccess::make(std::move(module))).value();
-  const auto run = [&](int64_t elements) {
+/// Runs y = tanh(x) over any number of elements.
+class TanhOfMany {
+ public:
+  TanhOfMany() {
+    auto module = test::module_of_one_graph();
+    Builder b(*module, 0);
+    const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{-1}));
+    b.graph().outputs = {b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kTanh), {x}).value()};
+    session_.emplace(Session::create(ModelAccess::make(std::move(module))).value());
+  }
+  Datum operator()(int64_t elements) {
     Tensor in(DType::kF32, {elements});
     in.data<float>()[elements - 1] = static_cast<float>(elements);
-    auto out = session.run(std::vector<Datum>{in});
+    auto out = session_->run(std::vector<Datum>{in});
     EXPECT_TRUE(out.ok());
     Datum y = out->at(0);
     EXPECT_EQ(y.tensor.shape(), Shape{elements});
     EXPECT_EQ(y.tensor.data<float>()[elements - 1], 1.0f);
     return y;
-  };
+  }
+
+ private:
+  std::optional<Session> session_;
+};
+
+/// What orders the reader's last look and the next run is the memory itself: ThreadSanitizer watches this.
+TEST(OwnedOutputs, AnotherThreadMayLetGo) {
+  TanhOfMany run;
+  Datum y = run(10'000);
+  const void* const memory = y.tensor.raw();
+  std::atomic<bool> done = false;
+  std::thread reader([&done, seen = std::move(y)]() mutable {
+    EXPECT_EQ(seen.tensor.data<float>()[9'999], 1.0f);
+    seen = {};
+    done.store(true, std::memory_order_relaxed);
+  });
+  while (!done.load(std::memory_order_relaxed)) std::this_thread::yield();
+  EXPECT_EQ(run(10'000).tensor.raw(), memory);
+  reader.join();
+}
+
+TEST(OwnedOutputs, MemoryThatCallersLetGoOfIsGivenAgain) {
+  TanhOfMany run;
   Datum first = run(10'000), second = run(10'001);
   const void* const memory = first.tensor.raw();
   EXPECT_NE(second.tensor.raw(), memory);
