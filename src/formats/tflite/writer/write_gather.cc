@@ -226,11 +226,25 @@ bool write_kv_append(OpWriter& w) {
   return w.emit(Code::DYNAMIC_UPDATE_SLICE, {w.in(0), w.in(1), at});
 }
 
+namespace {
+
+/// A type of integers in which -1 - x orders those of `dtype` backwards; kInvalid: there is none.
+DType reversible(DType dtype) {
+  if (bit_width(dtype) < 32) return DType::kI32;
+  return dtype == DType::kU32 ? DType::kI64 : dtype == DType::kU64 ? DType::kInvalid : dtype;
+}
+
+}  // namespace
+
 bool write_top_k(OpWriter& w) {
   const auto& a = w.attrs<TopKAttrs>();
   SubgraphWriter& s = w.subgraph();
   const int rank = w.rank(0);
+  const DType dtype = w.in_type(0).dtype;
   if (rank < 1 || w.in_type(0).quant) return false;
+  const bool integers = is_integer(dtype);
+  if (!a.largest && integers && reversible(dtype) == DType::kInvalid) return false;
+  const auto reversed = [&](int v) { return integers ? w.sub(w.number_like(v, -1), v) : w.call(Code::NEG, {v}); };
   int k = w.in_i32(1);
   if (w.rank(1) != 0) k = s.reshape(k, {});
   const int64_t axis = normal_axis(a.axis, rank);
@@ -238,12 +252,15 @@ bool write_top_k(OpWriter& w) {
   std::iota(perm.begin(), perm.end(), 0);
   std::swap(perm[static_cast<size_t>(axis)], perm.back());
   int x = s.transpose(w.in(0), perm);
-  if (!a.largest) x = w.call(Code::NEG, {x});
+  if (!a.largest) x = reversed(integers ? s.cast(x, reversible(dtype)) : x);
   const FileTensor from = s.at(x);
   const int values = s.add_tensor({.dtype = from.dtype, .quant = from.quant});
   const int places = s.add_tensor({.dtype = DType::kI32});
   s.add_to(Code::TOPK_V2, {x, k}, {values, places});
-  if (w.wants(0)) w.out(0, s.transpose(a.largest ? values : w.call(Code::NEG, {values}), perm));
+  if (w.wants(0)) {
+    const int y = a.largest ? values : reversed(values);
+    w.out(0, s.transpose(!a.largest && integers ? s.cast(y, dtype) : y, perm));
+  }
   if (w.wants(1)) w.out(1, s.cast(s.transpose(places, perm), a.index_dtype));
   return true;
 }

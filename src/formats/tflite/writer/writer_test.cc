@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "convert/convert.h"
 #include "ops/conv/conv.h"
@@ -10,6 +11,7 @@
 #include "ops/gather/gather.h"
 #include "ops/pool/pool.h"
 #include "ops/resize/resize.h"
+#include "ops/sort/sort.h"
 #include "runtime/model_access.h"
 #include "tensor/numeric.h"
 #include "tests/support/op_case.h"
@@ -83,6 +85,20 @@ TEST(TfliteWriter, SlicesBackwardsToTheFirstEntry) {
                               {test::i64({4}), test::i64({end}), test::i64({1}), test::i64({-2})});
       EXPECT_TRUE(test::expect_same_written(m, {x}, format)) << format << ", end " << end;
     }
+}
+
+TEST(TfliteWriter, SmallestOfIntegers) {
+  TopKAttrs a;
+  a.largest = false;
+  const std::pair<DType, double> types[] = {{DType::kI8, -128},         {DType::kU8, 0},
+                                            {DType::kI16, -32768},      {DType::kU16, 0},
+                                            {DType::kI32, -2147483648}, {DType::kU32, 0}};
+  for (const auto& [dtype, lowest] : types) {
+    const Tensor x = test::tensor(dtype, Shape{5}, {100, 3, lowest, 2, 5});
+    test::OpCase c{"smallest", Op::kTopK, make_attrs<TopKAttrs>(a), {x, test::i64({3})}};
+    c.outputs.resize(2);
+    EXPECT_TRUE(test::expect_same_written(test::one_node(c), {x}, "tflite")) << to_string(dtype);
+  }
 }
 
 TEST(TfliteWriter, ConvChannelsFirstWithPads) {
