@@ -75,6 +75,9 @@ struct GemmF32 {
   /// [rows - 1]: of wide panels of which 3/2 lanes at most are used, results equal to those of tiles[1]. Null: there
   /// are none.
   Tile shared_last[32] = {};
+  /// [panel is behind wide ones][rows - 1]: of narrow panels of which lanes / 2 at most are used, results equal to
+  /// those of tiles[0] and tiles[2]. Null: there are none.
+  Tile half_used[2][32] = {};
   /// [panel is wide][rows - 1]: the same of as many rows of two strips at once. Null: there are none.
   Tile pairs[2][16] = {};
   int64_t word = 1;                  ///< elements of K that a word holds
@@ -106,8 +109,8 @@ struct GemmF32 {
   }
   /// The tiles for a panel of that width from that column on, of which `used` columns are written.
   const Tile* tiles_of(int64_t width, int64_t column, int64_t used) const {
-    if (shared_last[0] && used <= lanes * 3 / 2 && width > lanes) return shared_last;
-    return tiles[width > lanes ? 1 : column > 0 ? 2 : 0];
+    if (width > lanes) return shared_last[0] && used <= lanes * 3 / 2 ? shared_last : tiles[1];
+    return half_used[0][0] && used <= lanes / 2 ? half_used[column > 0] : tiles[column > 0 ? 2 : 0];
   }
   int64_t panel_offset(int64_t k, int64_t p) const { return p * (k + 1) * nr(); }
   /// Packs b[i * stride_k + j * stride_n] * alpha for the k elements i, and bias (null: zeros) * beta, into dst.
