@@ -8,6 +8,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "ops/core/node_infer.h"
 #include "tensor/numeric.h"
@@ -241,9 +242,6 @@ class NodeRun final : public RunContext {
     out_.resize(node.outputs.size());
     through_float_ = !(info_.flags & (kDataMovement | kQuantized | kControl | kContainer | kEffect));
   }
-  ~NodeRun() override {
-    for (void* p : scratch_) std::free(p);
-  }
   const Datum& datum(int i) const override { return in_[static_cast<size_t>(i)]; }
   Tensor& output(int i) override { return out_[static_cast<size_t>(i)].tensor; }
   Result<Tensor*> allocate(int i, DType dtype, const Shape& shape) override {
@@ -266,9 +264,14 @@ class NodeRun final : public RunContext {
   }
   void* scratch(size_t bytes) override {
     if (!env_.control.charge(bytes).ok()) return nullptr;
-    void* p = std::aligned_alloc(64, (bytes + 63) / 64 * 64 + 64);
-    if (p) scratch_.push_back(p);
+    const size_t padded = bytes + kSlack;
+    std::shared_ptr<void> block =
+        bytes < BlockPool::kLeast
+            ? std::shared_ptr<void>(std::aligned_alloc(kSlack, round_up(padded, kSlack)), [](void* p) { std::free(p); })
+            : env_.blocks->take(padded);
     env_.control.release(bytes);
+    void* const p = block.get();
+    scratch_.push_back(std::move(block));
     return p;
   }
   QuantPtr output_quant(int i) const override {
@@ -331,7 +334,13 @@ class NodeRun final : public RunContext {
     if (n > (int64_t{1} << 40)) return LimitReached("a tensor of shape ", shape.str(), " is too large");
     SMELT_TRY(env_.control.charge(Tensor::byte_size(dtype, n)));
     if (dtype == DType::kString) SMELT_TRY(env_.control.check_text(in_, n));
-    return Tensor::allocate(dtype, shape, zero);
+    const size_t bytes = Tensor::byte_size(dtype, n), padded = bytes + kSlack;
+    if (dtype == DType::kString || bytes < BlockPool::kLeast) return Tensor::allocate(dtype, shape, zero);
+    std::shared_ptr<void> block = env_.blocks->take(padded);
+    if (!block) return LimitReached("no memory for a tensor of ", bytes, " bytes");
+    auto* const memory = static_cast<std::byte*>(block.get());
+    std::fill(memory + (zero ? 0 : bytes), memory + padded, std::byte{0});
+    return Tensor::view(dtype, shape, memory, std::move(block));
   }
 
   /// True if the output is the storage of an input that ends with this run and that nobody else holds: neither a
@@ -407,6 +416,7 @@ class NodeRun final : public RunContext {
     return Ok();
   }
 
+  static constexpr size_t kSlack = 64;  ///< bytes behind a tensor that vector kernels may read
   const Graph& graph_;
   const OpInfo& info_;
   bool through_float_ = false;
@@ -416,7 +426,7 @@ class NodeRun final : public RunContext {
   std::vector<QuantPtr> requantize_;  ///< by output; empty: none
   Status limit_;
   Datum spare_;
-  std::vector<void*> scratch_;
+  std::vector<std::shared_ptr<void>> scratch_;
 };
 
 }  // namespace

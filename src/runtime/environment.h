@@ -13,6 +13,7 @@
 #include "graph/graph.h"
 
 #include "ops/core/op.h"
+#include "runtime/block_pool.h"
 #include "smelt/options.h"
 
 namespace smelt {
@@ -106,6 +107,7 @@ class Environment {
   std::shared_ptr<ThreadPool> pool;  ///< the options', or one of the environment's own
   ThreadPool& threads;
   ThreadPool one_thread;  ///< for what is too little work to share
+  const std::shared_ptr<BlockPool> blocks = std::make_shared<BlockPool>();
 
   virtual void reset_state();
   uint64_t next_random();
