@@ -97,7 +97,7 @@ class ConvBands {
       const bool more = p + 1 < panels || y + lines < g_.out[1];
       const int64_t next = gemm_.panel_offset(depth, p + 1 < panels ? p + 1 : 0), column = p * nr;
       state.bring(packed + next, more ? gemm_.panel_offset(depth, 1) : 0, tiles.count * chunks_ * steps_);
-      const auto& tile = gemm_.tiles[x_signed][gemm_.width(g_.c_out, p) > gemm_.lanes];
+      const auto& tile = gemm_.tiles_of(x_signed, g_.c_out - column);
       for (int64_t t = 0, i = 0, here = 0; t < tiles.count; ++t, i += here) {
         here = tiles.rows(t);
         const void* starts[WindowChunks::kMost];

@@ -168,7 +168,7 @@ class ConvFewFiltersI8 final : public Kernel {
     const int64_t steps = g_.c_in / 4, k = g_.kernel[1] * g_.c_in, nr = gemm_.nr();
     const EvenTiles tiles(pixels, gemm_.mr);
     for (int64_t p = 0; p < gemm_.panels(columns_); ++p) {
-      const auto& of_height = gemm_.tiles[x_signed_][gemm_.width(columns_, p) > gemm_.lanes];
+      const auto& of_height = gemm_.tiles_of(x_signed_, columns_ - p * nr);
       const auto* panel = packed_->data<char>() + gemm_.panel_offset(k, p);
       const int64_t n = std::min(nr, columns_ - p * nr);
       for (int64_t t = 0, pixel = 0, here = 0; t < tiles.count; ++t, pixel += here) {

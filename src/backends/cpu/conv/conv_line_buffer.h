@@ -152,7 +152,7 @@ class ConvLineBuffer {
       for (int64_t left = g_.c_out; left > 0; left -= nr) {
         const bool wide = left > gemm_.lanes;
         const int64_t columns = std::min(left, nr);
-        const auto& tile = gemm_.tiles[x_signed][wide];
+        const auto& tile = gemm_.tiles_of(x_signed, left);
         int64_t shift = group * g_.c_in + begin * step;
         for (int64_t at = begin; at < end; at += height_, shift += height_ * step) {
           const int64_t here = std::min(height_, end - at);

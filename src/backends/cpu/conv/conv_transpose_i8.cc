@@ -351,7 +351,7 @@ class ConvTransposeRows final : public Kernel {
     alignas(64) int32_t acc[GemmI8::kMaxTile];
     TileState state;
     for (int64_t p = 0; p < gemm_.panels(s_.c_out); ++p) {
-      const auto& tile = gemm_.tiles[ends_.x_signed() && !flipped_][gemm_.width(s_.c_out, p) / gemm_.lanes - 1];
+      const auto& tile = gemm_.tiles_of(ends_.x_signed() && !flipped_, s_.c_out - p * gemm_.nr());
       const int64_t column = p * gemm_.nr(), channel = group * s_.c_out + column;
       for (int64_t at = 0; at < pixels; at += height) {
         const int64_t here = std::min(height, pixels - at);

@@ -34,9 +34,9 @@ struct BytesOfB {
 /// groups of 4 bytes, the end filled with anything. A panel of b is one row of int32 addends, or with AMX two, and then
 /// steps(k) rows of groups of group_bytes, one group a column; missing columns and the end of k are zero.
 struct GemmI8 {
-  /// accumulators: rows 2 * lanes apart, whole vectors are written. a: rows `lda` bytes apart, each in `chunks` of
-  /// `steps` groups. next: the panel that the tiles of `prefetching_tiles` bring into the second cache; others ignore
-  /// it.
+  /// accumulators: rows 2 * lanes apart, whole vectors are written, or the half that is used. a: rows `lda` bytes
+  /// apart, each in `chunks` of `steps` groups. next: the panel that the tiles of `prefetching_tiles` bring into the
+  /// second cache; others ignore it.
   using Tile = void (*)(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* b, ptrdiff_t steps,
                         int32_t* acc, const void* next, TileState& state);
   static constexpr int64_t kMaxTile = 32 * 32;
@@ -53,6 +53,9 @@ struct GemmI8 {
   using Tiles = std::array<std::array<std::array<Tile, 32>, 2>, 2>;
   Tiles tiles{};              ///< [a is int8][panel width / lanes - 1][rows - 1]; int16s: the same of both signs
   Tiles prefetching_tiles{};  ///< as `tiles`, and equal to those where a prefetch does not pay off
+  using TilesOfPanel = std::array<Tile, 32>;
+  /// [a is int8][rows - 1]: of narrow panels of which lanes / 2 columns at most are used. Null: there are none.
+  std::array<TilesOfPanel, 2> half_used{};
   /// One row times `count` wide panels, whose accumulators lie behind each other.
   using RowTile = void (*)(const GemmI8& g, const void* row, bool is_signed, const void* panels, ptrdiff_t count,
                            ptrdiff_t steps, int32_t* acc);
@@ -65,6 +68,11 @@ struct GemmI8 {
   bool packs_int8() const { return bytes || group_bytes == 2; }  ///< b fits int8
   int64_t panels(int64_t n) const { return ceil_div_by_power(n, nr()); }
   int64_t width(int64_t n, int64_t p) const { return n - p * nr() <= lanes ? lanes : nr(); }
+  /// The tiles [rows - 1] for a panel from which on there are `used` columns.
+  const TilesOfPanel& tiles_of(bool a_signed, int64_t used) const {
+    if (used > lanes) return tiles[a_signed][1];
+    return half_used[a_signed][0] && used <= lanes / 2 ? half_used[a_signed] : tiles[a_signed][0];
+  }
   /// Bytes of a column of a panel.
   int64_t column_bytes(int64_t k) const { return steps(k) * group_bytes + addend_rows * 4; }
   int64_t panel_offset(int64_t k, int64_t p) const { return p * column_bytes(k) * nr(); }
@@ -109,14 +117,15 @@ struct GemmI8 {
         const int64_t by_row = m == 1 ? row_times_panels(n, k, a, a_signed, packed, p, last, acc) : 0;
         done_panels = std::max<int64_t>(1, by_row);
         const bool sign = a_signed, wide = width(n, p) > lanes, prefetches = p + 1 < last || row + block < m;
+        const TilesOfPanel& of_panel = tiles_of(sign, n - p * nr());
         const auto* panel = static_cast<const char*>(packed) + panel_offset(k, p);
         const auto* next = static_cast<const char*>(packed) + panel_offset(k, p + 1 < last ? p + 1 : first);
         if (by_row == 0) state.bring(next, prefetches ? panel_offset(k, 1) : 0, of_block.count * count);
         for (int64_t t = 0, i = row, here = 0; t < of_block.count; ++t, i += here) {
           here = of_block.rows(t);
           const void* rows_of_a = static_cast<const char*>(a) + i * lda;
-          const auto& of_sign = (prefetches && i == row ? prefetching_tiles : tiles)[sign];
-          if (by_row == 0) of_sign[wide][here - 1](&rows_of_a, 1, lda, panel, count, acc, next, state);
+          const Tile tile = (prefetches && wide && i == row ? prefetching_tiles[sign][1] : of_panel)[here - 1];
+          if (by_row == 0) tile(&rows_of_a, 1, lda, panel, count, acc, next, state);
           done(acc, i, here, p * nr(), std::min(done_panels * nr(), n - p * nr()));
         }
       }

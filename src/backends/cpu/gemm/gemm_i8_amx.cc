@@ -77,6 +77,7 @@ void fill_amx_tiles(GemmI8& bytes) {
   bytes.addend_rows = 2;
   bytes.block_bytes = 1024 * 1024;  // processors with AMX have a second cache of 2 MiB
   bytes.flips_int8 = false;
+  bytes.half_used = {};
   fill_vnni_tiles_for_amx(bytes);
   fill<false, 2 * amx::kTileRows>(bytes);
   fill<true, 2 * amx::kTileRows>(bytes);

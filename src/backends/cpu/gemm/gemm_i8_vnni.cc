@@ -11,11 +11,15 @@ namespace {
 struct Int8Products {
   static __m512i spread(int group) { return _mm512_set1_epi32(group); }
   static __m512i multiply(__m512i sum, __m512i a, __m512i b) { return _mm512_dpbusd_epi32(sum, a, b); }
+  static __m256i spread_half(int group) { return _mm256_set1_epi32(group); }
 };
 /// int8 values count from -128.
 struct SignedInt8Products : Int8Products {
   static __m512i spread(int group) {
     return _mm512_xor_si512(_mm512_set1_epi32(group), _mm512_set1_epi32(static_cast<int>(0x80808080u)));
+  }
+  static __m256i spread_half(int group) {
+    return _mm256_xor_si256(_mm256_set1_epi32(group), _mm256_set1_epi32(static_cast<int>(0x80808080u)));
   }
 };
 struct Int16Products {
@@ -159,6 +163,37 @@ void vnni_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void
     for (int j = 0; j < NV; ++j) _mm512_store_si512(result + m * 32 + j * 16, acc[m][j]);
 }
 
+/// vnni_tile() of one vector of columns whose upper half is empty: processors that split 512 bits take half the time.
+template <class P, int MR>
+void half_vnni_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
+                    int32_t* __restrict result, const void* /*next*/, TileState& /*state*/) {
+  constexpr int kGroups = (MR + 2) / 3;
+  const auto* b = static_cast<const char*>(panel);
+  const auto load = [&] { return _mm256_load_si256(reinterpret_cast<const __m256i*>(b)); };
+  __m256i acc[MR];
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m) acc[m] = load();
+  b += 64;
+  for (const void* const* last = a + chunks; a < last; ++a) {
+    const char* rows[kGroups];
+#pragma GCC unroll 5
+    for (int g = 0; g < kGroups; ++g) rows[g] = static_cast<const char*>(*a) + g * 3 * lda;
+    for (ptrdiff_t i = 0; i < steps; ++i, b += 64) {
+      const __m256i bv = load();
+#pragma GCC unroll 16
+      for (int m = 0; m < MR; ++m) {
+        int group;
+        __builtin_memcpy(&group, rows[m / 3] + lda * (m % 3), 4);
+        acc[m] = _mm256_dpbusd_epi32(acc[m], P::spread_half(group), bv);
+      }
+#pragma GCC unroll 5
+      for (int g = 0; g < kGroups; ++g) rows[g] += 4;
+    }
+  }
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m) _mm256_store_si256(reinterpret_cast<__m256i*>(result + m * 32), acc[m]);
+}
+
 template <class P, int MR, int NV, bool kPrefetches, int kAddendRows>
 constexpr GemmI8::Tile tile_of() {
   if constexpr (2 * MR * NV <= kChains)
@@ -172,9 +207,19 @@ void fill(GemmI8& g, bool sign) {
   constexpr bool kPrefetches = MR >= kFewestRowsToPrefetch;
   g.tiles[sign][0][MR - 1] = tile_of<P, MR, 1, false, kAddendRows>();
   g.tiles[sign][1][MR - 1] = tile_of<P, MR, 2, false, kAddendRows>();
-  g.prefetching_tiles[sign][0][MR - 1] = tile_of<P, MR, 1, kPrefetches, kAddendRows>();
+  g.prefetching_tiles[sign][0][MR - 1] = g.tiles[sign][0][MR - 1];  // of the last panel
   g.prefetching_tiles[sign][1][MR - 1] = tile_of<P, MR, 2, kPrefetches, kAddendRows>();
   if constexpr (MR > 1) fill<P, MR - 1, kAddendRows>(g, sign);
+}
+
+template <class P, int MR>
+void fill_half_used(GemmI8& g, bool sign) {
+  constexpr int kLowest = 9;  // the even tiles of many rows
+  if constexpr (MR >= kLowest)
+    g.half_used[sign][MR - 1] = half_vnni_tile<P, MR>;
+  else
+    g.half_used[sign][MR - 1] = g.tiles[sign][0][MR - 1];
+  if constexpr (MR > 1) fill_half_used<P, MR - 1>(g, sign);
 }
 
 void flip_sign_bits(const uint8_t* x, int64_t n, uint8_t* out) {
@@ -198,6 +243,8 @@ void fill_vnni_tiles(GemmI8& bytes, GemmI8& int16s) {
   bytes.flips_int8 = __builtin_cpu_is("intel") != 0;
   fill<Int8Products, 14>(bytes, false);
   fill<SignedInt8Products, 14>(bytes, true);
+  fill_half_used<Int8Products, 14>(bytes, false);
+  fill_half_used<SignedInt8Products, 14>(bytes, true);
   for (const bool sign : {false, true}) fill<Int16Products, 14>(int16s, sign);
   bytes.row_tile = vnni_row_tile;
 }
