@@ -76,7 +76,7 @@ HWY_INLINE void affine_channels(Tag d, const ImageShape& s, const float* x, cons
     }
 }
 
-/// Calls f(tag, number of vectors, c) for all channels from c on: four vectors, one, single lanes.
+/// Calls f(tag, number of vectors, c) for all channels from c on: four vectors, one, eight lanes, single ones.
 template <class F>
 HWY_INLINE void each_channels(int64_t channels, F&& f) {
   constexpr int kTogether = 4;  // independent sums hide the latency of an addition
@@ -84,6 +84,10 @@ HWY_INLINE void each_channels(int64_t channels, F&& f) {
   for (; c + kTogether * kLanes <= channels; c += kTogether * kLanes)
     f(D(), std::integral_constant<int, kTogether>(), c);
   for (; c + kLanes <= channels; c += kLanes) f(D(), std::integral_constant<int, 1>(), c);
+  if (constexpr int64_t kEight = 8; kLanes > kEight && c + kEight <= channels) {
+    f(hn::CappedTag<float, kEight>(), std::integral_constant<int, 1>(), c);
+    c += kEight;
+  }
   for (; c < channels; ++c) f(One(), std::integral_constant<int, 1>(), c);
 }
 

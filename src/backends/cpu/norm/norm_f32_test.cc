@@ -13,7 +13,7 @@ using namespace smelt::test;
 
 TEST(ImageNormF32, LayoutsAndSizes) {
   for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast})
-    for (const int64_t channels : {4, 36}) {
+    for (const int64_t channels : {4, 26, 36}) {
       const Shape x = layout == Layout::kChannelsLast ? Shape{2, 9, 11, channels} : Shape{2, channels, 9, 11};
       const std::string label = Cat(to_string(layout), ' ', channels);
       const auto values = [&](int64_t n, double lo, uint32_t seed) {
