@@ -25,6 +25,7 @@ Status optimise(Module& module, const Evaluate& evaluate) {
       sink_transposes(graph);
     if (builds_op("BatchNorm")) fuse_batch_norm(graph);
     fuse_activations(graph);
+    if (builds_op("DepthSpace") && builds_op("Conv")) shuffle_pixels_in_blocks(graph);
     if (builds_op("DequantizeLinear")) fuse_quantization(graph);
     if (builds_op("Gather")) gather_before_dequantize(graph);
     if (builds_op("Pad")) fuse_pads(graph);

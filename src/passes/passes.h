@@ -95,6 +95,9 @@ void fuse_activations(Graph& graph);
 /// Folds a BatchNorm with constant statistics into the weights and bias of the convolution, transposed convolution or
 /// product before it.
 void fuse_batch_norm(Graph& graph);
+/// Makes a DepthSpace in CRD order, alone behind a convolution with constant float filters, one in DCR order, which
+/// moves whole pixels where channels are last: the filters are brought in that order.
+void shuffle_pixels_in_blocks(Graph& graph);
 /// Folds a Pad into the padding of the node behind it: one with zeros before a Conv, one with the least value before a
 /// pool of maxima.
 void fuse_pads(Graph& graph);

@@ -10,6 +10,8 @@
 #include "ops/conv/conv.h"
 #include "ops/gather/gather.h"
 #include "ops/normalization/normalization.h"
+#include "ops/shape/shape.h"
+#include "passes/passes.h"
 #include "tests/support/exporter_forms.h"
 
 namespace smelt {
@@ -292,6 +294,37 @@ TEST(Recompose, DepthToSpaceInTheOtherOrder) {
   };
   check_fused({1, 12, 3, 2}, [&](Forms& f, ValueId x) { return form(f, x, 0); }, {"DepthSpace"});
   check_fused({1, 12, 3, 2}, [&](Forms& f, ValueId x) { return form(f, x, 1); }, {"Gather", "DepthSpace"});
+}
+
+TEST(PixelShuffle, OfAConvolution) {
+  for (const bool last : {false, true}) {
+    const Layout layout = last ? Layout::kChannelsLast : Layout::kChannelsFirst;
+    const auto form = [&](Forms& f, ValueId x, int64_t groups) {
+      ConvAttrs c;
+      c.strides = c.dilations = {1, 1};
+      c.pads = {1, 1, 1, 1};
+      c.groups = groups;
+      c.layout = layout;
+      BlockAttrs b;
+      b.block = 2;
+      b.channel_first_order = true;
+      b.layout = layout;
+      const ValueId y =
+          f.op(Op::kConv, make_attrs<ConvAttrs>(c), {x, f.weights({12, 4 / groups, 3, 3}), f.weights({12}, 5)});
+      return f.op(Op::kDepthSpace, make_attrs<BlockAttrs>(b), {y});
+    };
+    const Shape image = last ? Shape{1, 6, 5, 4} : Shape{1, 4, 6, 5};
+    for (const int64_t groups : {1, 2}) {
+      check_fused(image, [&](Forms& f, ValueId x) { return form(f, x, groups); }, {"Conv", "DepthSpace"});
+      auto module = test::module_of_one_graph();
+      Forms f{Builder(*module, 0)};
+      f.b.graph().outputs = {form(f, f.b.input("x", ValueType::tensor(DType::kF32, image)), groups)};
+      shuffle_pixels_in_blocks(f.b.graph());
+      const Node& n = f.b.graph().nodes.back();
+      ASSERT_EQ(n.op, Op::kDepthSpace);
+      EXPECT_EQ(static_cast<const BlockAttrs&>(*n.attrs).channel_first_order, groups == 2);
+    }
+  }
 }
 
 /// Statistics of `n` channels behind a value.
