@@ -3,7 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backends/cpu/core/isa.h"
+
 namespace smelt {
+
+/// True where prefetches bring memory that is read once, in order, sooner than the processor does by itself. Not on
+/// Zen 4, whose level-1 cache has 32 KiB: beyond the level-2 cache it reads 95 GB/s alone, 71 with prefetches. Zen 5
+/// reads 109 and 126.
+inline bool streams_by_prefetch() { return level1_cache_bytes() != 32768; }
 
 /// Asks for n bytes, the next row, while those before it are worked on. They come from an outer cache, as what the last
 /// node made.

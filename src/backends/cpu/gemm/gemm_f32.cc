@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "backends/cpu/core/epilogue.h"
+#include "backends/cpu/core/prefetch.h"
 #include "backends/cpu/core/targets.h"
 #include "backends/cpu/gemm/tile_state.h"
 #include "base/checked.h"
@@ -273,7 +274,7 @@ struct Split {
                                             int64_t n, const float* packed, int64_t first, int64_t last,
                                             const float* row_bias, float lo, float hi) {
   TileState state;
-  const bool far = k * (last - first) >= kLarge || strip.rows > 1;
+  const bool far = strip.rows > 1 || (k * (last - first) >= kLarge && streams_by_prefetch());
   for (int64_t p = first; p < last; ++p) {
     const int64_t w = g.width(n, p), column = p * g.nr();
     const float* const panel = packed + g.panel_offset(k, p);

@@ -1,5 +1,6 @@
 // Tiles of AVX-512 VNNI.
 #if defined(__x86_64__)
+#include "backends/cpu/core/prefetch.h"
 #include "backends/cpu/core/vnni-inl.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/pack_bytes_vnni.h"
@@ -81,11 +82,11 @@ void low_vnni_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const 
 
 void vnni_row_tile(const GemmI8& g, const void* row, bool is_signed, const void* panels, ptrdiff_t count,
                    ptrdiff_t steps, int32_t* __restrict result) {
-  // Beyond the level-2 cache the hardware does not bring panels as fast as memory allows.
+  // Beyond the level-2 cache some hardware does not bring panels as fast as memory allows.
   constexpr ptrdiff_t kLarge = 128 * 1024, kAhead = 2048;
   constexpr int kSets = kChains / 2;
   const __m512i flip = _mm512_set1_epi32(is_signed ? static_cast<int>(0x80808080u) : 0);
-  const bool far = count * steps * 128 >= kLarge;
+  const bool far = count * steps * 128 >= kLarge && streams_by_prefetch();
   const auto* b = static_cast<const char*>(panels);
   for (; count > 0; --count, result += 32) {
     const auto* a = static_cast<const char*>(row);

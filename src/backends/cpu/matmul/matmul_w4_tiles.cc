@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/core/prefetch.h"
 #include "backends/cpu/core/targets.h"
 #include "backends/cpu/matmul/matmul_w4.h"
 #undef HWY_TARGET_INCLUDE
@@ -38,10 +39,10 @@ HWY_INLINE ptrdiff_t panel_at(const W4Tile& t, int64_t j) {
 
 /// Fetches what a tile of one row reads this far behind `at`: such a tile waits for memory, and the processor itself
 /// looks less far ahead. What lies behind the last panel is often the next matrix.
-template <int MR>
+template <bool kFetches>
 HWY_INLINE void fetch_ahead([[maybe_unused]] const char* at) {
   constexpr ptrdiff_t kAhead = 8192;
-  if constexpr (MR == 1) __builtin_prefetch(at + kAhead);
+  if constexpr (kFetches) __builtin_prefetch(at + kAhead);
 }
 
 /// Four bytes of a, repeated.
@@ -146,7 +147,7 @@ struct BlockSums {
 };
 #endif
 
-template <class Accumulators, int MR, int NV>
+template <class Accumulators, int MR, int NV, bool kFetches = MR == 1>
 void int_tile(const W4Tile& t) {
   const D d;
   const DI di;
@@ -186,7 +187,7 @@ void int_tile(const W4Tile& t) {
         V8 low[NV], high[NV];
 #pragma GCC unroll 4
         for (int j = 0; j < NV; ++j) {
-          fetch_ahead<MR>(panel + panel_at(t, j));
+          fetch_ahead<kFetches>(panel + panel_at(t, j));
           const V8 w = hn::Load(d8, reinterpret_cast<const uint8_t*>(panel + panel_at(t, j)));
           low[j] = hn::And(w, low_half);
           high[j] = kApart ? hn::And(w, high_half) : hn::ShiftRight<4>(w);
@@ -218,7 +219,7 @@ void int_tile(const W4Tile& t) {
     }
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) {
-      fetch_ahead<MR>(scales + panel_at(t, j));
+      fetch_ahead<kFetches>(scales + panel_at(t, j));
       const V scale = hn::Load(d, reinterpret_cast<const float*>(scales + panel_at(t, j)));
 #pragma GCC unroll 8
       for (int m = 0; m < MR; ++m) {
@@ -297,7 +298,7 @@ void real_tile(const W4Tile& t) {
       VI groups[NV];
 #pragma GCC unroll 4
       for (int j = 0; j < NV; ++j) {
-        fetch_ahead<MR>(panel + panel_at(t, j));
+        fetch_ahead<MR == 1>(panel + panel_at(t, j));
         groups[j] = hn::Load(di, reinterpret_cast<const int32_t*>(panel + panel_at(t, j)));
       }
       each_entry([&](auto entry) HWY_ATTR {
@@ -313,7 +314,7 @@ void real_tile(const W4Tile& t) {
     }
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) {
-      fetch_ahead<MR>(scales + panel_at(t, j));
+      fetch_ahead<MR == 1>(scales + panel_at(t, j));
       const V scale = hn::Load(d, reinterpret_cast<const float*>(scales + panel_at(t, j)));
 #pragma GCC unroll 8
       for (int m = 0; m < MR; ++m) {
@@ -392,7 +393,12 @@ W4Gemm make_gemm() {
 
 W4Gemm make_unquantized() { return make_gemm<BlockSums>(); }
 #if HWY_TARGET == HWY_AVX3 || (HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64)
-W4Gemm make_direct() { return make_gemm<DirectSums>(); }
+W4Gemm make_direct() {
+  W4Gemm g = make_gemm<DirectSums>();
+  constexpr int kWide = W4Gemm::kOneRowPanels;
+  if (!streams_by_prefetch()) g.tiles[kWide / 2 - 1][0] = int_tile<DirectSums, 1, kWide, false>;
+  return g;
+}
 #endif
 
 }  // namespace smelt::HWY_NAMESPACE
