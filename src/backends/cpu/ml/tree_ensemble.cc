@@ -2,10 +2,13 @@
 // walk; several walks advance together, since each waits for memory most of the time.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <vector>
 
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/ml/uniform_tree.h"
+#include "base/checked.h"
 #include "ops/ml/scores.h"
 #include "ops/ml/tree.h"
 
@@ -29,11 +32,10 @@ struct TreeNode {
   }
 };
 
-/// A TreeNode of trees whose tests are all of one kind.
-struct UniformNode {
-  float split;
-  int32_t feature;
-  int32_t child[2];
+/// A tree of `count` uniform nodes from `root` on. Every walk takes at least `sure` steps to a leaf, and at most
+/// `deepest`.
+struct UniformTree {
+  int32_t root, count, sure, deepest;
 };
 
 /// Nodes of all trees in the order of a walk, and their roots.
@@ -53,11 +55,10 @@ class FlatTrees {
   }
   const TreeNode* nodes() const { return nodes_.data(); }
   const std::vector<int32_t>& roots() const { return roots_; }
-  /// The nodes where all have the test uniform_test(), which is none for equality; else empty.
-  const std::vector<UniformNode>& uniform() const { return uniform_; }
+  /// A tree for each root where all nodes have the test uniform_test(), which is none for equality; else empty.
+  const std::vector<UniformTree>& uniform_trees() const { return uniform_trees_; }
+  const UniformNode* uniform_nodes() const { return uniform_.data(); }
   TreeNode::Test uniform_test() const { return nodes_[0].test; }
-  /// Steps that every walk from a root takes before it comes to a leaf. Precondition: uniform() is not empty.
-  const std::vector<int32_t>& sure_steps() const { return sure_steps_; }
 
  private:
   static constexpr int32_t kUnseen = -1, kOpen = -2;
@@ -132,20 +133,44 @@ class FlatTrees {
 
   void simplify() {
     using Test = TreeNode::Test;
-    const auto differs = [&](const TreeNode& n) { return n.test != nodes_[0].test || n.test == Test::kEqual; };
+    const auto differs = [&](const TreeNode& n) {
+      return n.test != nodes_[0].test || n.test == Test::kEqual || std::isnan(n.split);
+    };
     if (nodes_.empty() || std::ranges::any_of(nodes_, differs)) return;
-    std::vector<int32_t> steps;  // of a node to its nearest leaf; children come before their parents
-    const auto steps_of = [&](int32_t at) { return at < 0 ? 0 : steps[static_cast<size_t>(at)]; };
-    for (const TreeNode& n : nodes_) {
-      uniform_.push_back({n.split, n.feature, {n.child[0], n.child[1]}});
-      steps.push_back(1 + std::min(steps_of(n.child[0]), steps_of(n.child[1])));
+    const size_t most = 2 * nodes_.size() + roots_.size();  // nodes that are reached once each make no more
+    for (const int32_t root : roots_) {
+      std::vector<int32_t> level{root}, below;
+      UniformTree tree{static_cast<int32_t>(uniform_.size()), 0, std::numeric_limits<int32_t>::max(), 0};
+      uniform_.emplace_back();
+      for (size_t at = uniform_.size() - 1; !level.empty(); ++tree.deepest, level.swap(below), below.clear()) {
+        for (const int32_t node : level) {
+          if (node < 0) {
+            uniform_[at] = {std::numeric_limits<float>::quiet_NaN(), 0, static_cast<int32_t>(at), ~node};
+            tree.sure = std::min(tree.sure, tree.deepest);
+          } else {
+            const TreeNode& n = nodes_[static_cast<size_t>(node)];
+            uniform_[at] = {n.split, n.feature, static_cast<int32_t>(uniform_.size()), 0};
+            uniform_.resize(uniform_.size() + 2);
+            below.insert(below.end(), {n.child[0], n.child[1]});
+          }
+          ++at;
+        }
+        if (uniform_.size() > most) {
+          uniform_.clear();
+          uniform_trees_.clear();
+          return;
+        }
+      }
+      --tree.deepest;
+      tree.count = static_cast<int32_t>(uniform_.size()) - tree.root;
+      uniform_trees_.push_back(tree);
     }
-    for (const int32_t root : roots_) sure_steps_.push_back(steps_of(root));
   }
 
   std::vector<TreeNode> nodes_;
   std::vector<UniformNode> uniform_;
-  std::vector<int32_t> roots_, sure_steps_;
+  std::vector<UniformTree> uniform_trees_;
+  std::vector<int32_t> roots_;
 };
 
 constexpr int64_t kWalks = 8;  ///< at a time
@@ -164,25 +189,31 @@ void walk(const TreeNode* nodes, const float* const* x, int64_t count, int32_t* 
   }
 }
 
-/// walk() of kWalks walks through nodes of one test, without branches that depend on the rows; no feature is NaN. The
-/// first `sure_steps` steps come to no leaf.
+/// walk() of kWalks walks through a tree of one test; no feature is NaN.
 template <bool kBelow>
-void walk_uniform(const UniformNode* nodes, const float* const* x, int32_t sure_steps, int32_t* at) {
-  const auto next = [&](const UniformNode& n, const float* row) {
+void walk_uniform(const UniformNode* nodes, const float* const* x, const UniformTree& tree, int32_t* leaves) {
+  const auto next = [&](int32_t at, const float* row) {
+    const UniformNode& n = nodes[at];
     const float v = row[n.feature];
-    return n.child[static_cast<int>(kBelow ? !(v < n.split) : !(v <= n.split))];
+    return n.next + static_cast<int32_t>(kBelow ? v >= n.split : v > n.split);
   };
-  for (; sure_steps > 0; --sure_steps)
+  int32_t at[kWalks];
+  std::fill_n(at, kWalks, tree.root);
+  int32_t steps = 0;
+  for (; steps < tree.sure; ++steps)
 #pragma GCC unroll 8
-    for (int64_t i = 0; i < kWalks; ++i) at[i] = next(nodes[at[i]], x[i]);
-  for (bool more = true; more;) {
-    more = false;
+    for (int64_t i = 0; i < kWalks; ++i) at[i] = next(at[i], x[i]);
+  for (bool moves = true; moves && steps < tree.deepest; ++steps) {
+    int32_t change = 0;
+#pragma GCC unroll 8
     for (int64_t i = 0; i < kWalks; ++i) {
-      const int32_t stepped = next(nodes[std::max(at[i], 0)], x[i]);
-      at[i] = at[i] < 0 ? at[i] : stepped;
-      more |= at[i] >= 0;
+      const int32_t to = next(at[i], x[i]);
+      change |= to ^ at[i];
+      at[i] = to;
     }
+    moves = change != 0;
   }
+  for (int64_t i = 0; i < kWalks; ++i) leaves[i] = nodes[at[i]].leaf;
 }
 
 class TreeEnsembleF32 final : public Kernel {
@@ -191,11 +222,14 @@ class TreeEnsembleF32 final : public Kernel {
       : attrs_(spec.node.attrs),
         a_(static_cast<const Trees&>(*attrs_)),
         trees_(std::move(trees)),
+        side_by_side_(tree_rows(spec.isa)),
         rows_(ml::rows_of(spec.inputs[0].shape)) {
     using Aggregate = Trees::Aggregate;
     const auto leaves = static_cast<int32_t>(a_.leaf_begin.size()) - 1;
-    one_vote_ = a_.targets == 1 && (a_.aggregate == Aggregate::kSum || a_.aggregate == Aggregate::kAverage) &&
-                a_.vote_weight.size() == static_cast<size_t>(leaves);
+    const auto small = std::ranges::count_if(trees_.uniform_trees(), [&](const UniformTree& t) { return is_small(t); });
+    turns_ = 8 * small >= rows_.features;
+    sums_ = a_.aggregate == Aggregate::kSum || a_.aggregate == Aggregate::kAverage;
+    one_vote_ = sums_ && a_.vote_weight.size() == static_cast<size_t>(leaves);
     for (int32_t i = 0; one_vote_ && i <= leaves; ++i) one_vote_ = a_.leaf_begin[static_cast<size_t>(i)] == i;
   }
   size_t scratch_bytes() const override {
@@ -212,10 +246,17 @@ class TreeEnsembleF32 final : public Kernel {
     const float* x = ctx.input(0).data<float>();
     constexpr int64_t kWork = 1 << 14;  // steps that pay for a thread
     const int64_t steps = 8 * std::max<int64_t>(1, static_cast<int64_t>(trees_.roots().size()));
-    ctx.threads().parallel_for(rows_.count, std::max(kWalks, kWork / steps), [&](int64_t begin, int64_t end) {
-      int64_t row = begin;
-      for (; row + kWalks <= end; row += kWalks) rows_of_trees(x, row, score, has);
-      for (; row < end; ++row) trees_of_row(x, row, score, has);
+    const int64_t share = ceil_div(rows_.count, int64_t{ctx.threads().threads()});  // trees pass by few times
+    const int64_t grain = std::max(round_up(std::min(share, kMostRows / 2), kWalks), kWork / steps);
+    ctx.threads().parallel_for(rows_.count, grain, [&](int64_t begin, int64_t end) {
+      const int64_t together =
+          std::clamp<int64_t>(kCachedFeatures / std::max<int64_t>(1, rows_.features), kWalks, kMostRows) & -kWalks;
+      while (begin + kWalks <= end) {
+        const int64_t count = std::min(together, (end - begin) & -kWalks);
+        rows_of_trees(x, begin, count, score, has);
+        begin += count;
+      }
+      for (; begin < end; ++begin) trees_of_row(x, begin, score, has);
     });
     std::pmr::monotonic_buffer_resource memory(has + votes, TreeVotes::bytes(a_));
     TreeVotes v(a_, &memory);
@@ -229,23 +270,52 @@ class TreeEnsembleF32 final : public Kernel {
   }
 
  private:
-  /// kWalks rows, tree after tree.
-  void rows_of_trees(const float* x, int64_t row, double* score, char* has) const {
-    const float* from[kWalks];
-    for (int64_t i = 0; i < kWalks; ++i) from[i] = x + (row + i) * rows_.features;
-    const bool uniform = !trees_.uniform().empty() && std::ranges::none_of(from[0], from[0] + kWalks * rows_.features,
-                                                                           [](float v) { return std::isnan(v); });
-    const bool below = uniform && trees_.uniform_test() == TreeNode::Test::kBelow;
+  static constexpr int64_t kCachedFeatures = 4096;  ///< of rows that stay in a level-1 cache while trees pass by
+  static constexpr int64_t kMostRows = 256;
+
+  bool uniform(const float* x) const {
+    bool numbers = !trees_.uniform_trees().empty();
+    for (int64_t i = 0; i < kWalks * rows_.features; ++i) numbers &= !std::isnan(x[i]);
+    return numbers;
+  }
+  /// `count` rows, a multiple of kWalks and at most kMostRows, tree after tree.
+  void rows_of_trees(const float* x, int64_t row, int64_t count, double* score, char* has) const {
+    constexpr int64_t kTogether = TreeRows::kRows;
+    static_assert(kTogether == 2 * kWalks);
+    const float* from[kMostRows];
+    bool fast[kMostRows / kWalks + 1] = {};
+    float columns[kCachedFeatures];
+    for (int64_t i = 0; i < count; ++i) from[i] = x + (row + i) * rows_.features;
+    for (int64_t i = 0; i < count; i += kWalks) fast[i / kWalks] = uniform(from[i]);
+    const bool turns = turns_ && count * rows_.features <= kCachedFeatures;
+    const auto turned = [&](int64_t i) {
+      return turns && i % kTogether == 0 && fast[i / kWalks] && fast[i / kWalks + 1];
+    };
+    for (int64_t i = 0; i < count; i += kTogether)
+      for (int64_t f = 0; turned(i) && f < rows_.features; ++f)
+        for (int64_t j = 0; j < kTogether; ++j) columns[i * rows_.features + f * kTogether + j] = from[i + j][f];
     for (size_t t = 0; t < trees_.roots().size(); ++t) {
-      int32_t at[kWalks];
-      std::fill_n(at, kWalks, trees_.roots()[t]);
-      if (uniform)
-        (below ? walk_uniform<true> : walk_uniform<false>)(trees_.uniform().data(), from, trees_.sure_steps()[t], at);
-      else
-        walk(trees_.nodes(), from, kWalks, at);
-      for (int64_t i = 0; i < kWalks; ++i) add(~at[i], row + i, score, has);
+      const UniformTree tree = trees_.uniform_trees().empty() ? UniformTree{} : trees_.uniform_trees()[t];
+      int32_t leaves[kTogether];
+      for (int64_t i = 0, n = 0; i < count; i += n) {
+        n = kWalks;
+        if (is_small(tree) && turned(i)) {
+          n = kTogether;
+          side_by_side_.leaves[below()](trees_.uniform_nodes(), tree.root, tree.count, columns + i * rows_.features,
+                                        leaves);
+        } else if (fast[i / kWalks]) {
+          (below() ? walk_uniform<true> : walk_uniform<false>)(trees_.uniform_nodes(), from + i, tree, leaves);
+        } else {
+          std::fill_n(leaves, kWalks, trees_.roots()[t]);
+          walk(trees_.nodes(), from + i, kWalks, leaves);
+          for (int64_t j = 0; j < kWalks; ++j) leaves[j] = ~leaves[j];
+        }
+        for (int64_t j = 0; j < n; ++j) add(leaves[j], row + i + j, score, has);
+      }
     }
   }
+  bool is_small(const UniformTree& tree) const { return tree.count <= side_by_side_.most_nodes; }
+  bool below() const { return trees_.uniform_test() == TreeNode::Test::kBelow; }
   /// One row, kWalks trees at a time.
   void trees_of_row(const float* x, int64_t row, double* score, char* has) const {
     const float* from[kWalks];
@@ -260,19 +330,27 @@ class TreeEnsembleF32 final : public Kernel {
     }
   }
   void add(int32_t leaf, int64_t row, double* score, char* has) const {
-    if (one_vote_) {
-      score[row] += a_.vote_weight[static_cast<size_t>(leaf)];
-      has[row] = 1;
-      return;
-    }
-    add_leaf_votes(a_, leaf, score + row * a_.targets, has + row * a_.targets);
+    score += row * a_.targets;
+    has += row * a_.targets;
+    const auto vote = [&](size_t k) {
+      const int32_t target = a_.vote_target[k];
+      score[target] += a_.vote_weight[k];
+      has[target] = 1;
+    };
+    if (one_vote_) return vote(static_cast<size_t>(leaf));
+    if (!sums_) return add_leaf_votes(a_, leaf, score, has);
+    for (int32_t k = a_.leaf_begin[static_cast<size_t>(leaf)]; k < a_.leaf_begin[static_cast<size_t>(leaf) + 1]; ++k)
+      vote(static_cast<size_t>(k));
   }
 
   AttrsPtr attrs_;
   const Trees& a_;
   FlatTrees trees_;
+  const TreeRows& side_by_side_;
+  bool turns_;  ///< there are enough small trees for rows to be turned to columns
   ml::Rows rows_;
-  bool one_vote_ = false;  ///< every leaf votes once, for the only target, and votes add up
+  bool sums_;              ///< votes add up
+  bool one_vote_ = false;  ///< they do, and every leaf has one
 };
 
 }  // namespace

@@ -87,7 +87,7 @@ TEST(TreeEnsemble, OneTestInAllNodes) {
           a.vote_weight.resize(a.leaf_begin.size() - 1);
           for (size_t i = 0; i < a.leaf_begin.size(); ++i) a.leaf_begin[i] = static_cast<int32_t>(i);
         }
-        Tensor x = rows(29);
+        Tensor x = rows(one_vote ? 29 : 300);
         for (int64_t i = 0; !missing && i < x.elements(); ++i)
           if (std::isnan(x.data<float>()[i])) x.data<float>()[i] = 0.25f;
         OpCase c{Cat("mode ", static_cast<int>(mode), missing ? " missing" : "", one_vote ? " one vote" : ""),
