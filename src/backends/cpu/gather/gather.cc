@@ -70,7 +70,7 @@ class GatherSlices final : public Kernel {
     int64_t row = of.begin / count_, i = of.begin % count_;
     for (int64_t left = of.end - of.begin; left > 0; ++row, i = 0) {
       const auto* const from = x + row * extent_ * bytes;
-      const int64_t first = row / outer_ * count_;
+      const int64_t first = batches_ == 1 ? 0 : row / outer_ * count_;
       for (; i < count_ && left > 0; ++i, --left, y += bytes) {
         int64_t at = indices[first + i];
         if (at < 0 || at >= extent_) {
@@ -90,6 +90,14 @@ class GatherSlices final : public Kernel {
   bool negative_;
 };
 
+/// True for 0, 1 ... n - 1: the slices are copied as one.
+template <class Index>
+bool all_in_order(const Index* indices, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    if (indices[i] != i) return false;
+  return true;
+}
+
 }  // namespace
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_gather(const KernelSpec& spec) {
@@ -107,9 +115,14 @@ class GatherSlices final : public Kernel {
   for (int i = 0; i < *axis; ++i) (i < batch ? batches : outer) *= x[i];
   const int64_t count = indices.elements() / std::max<int64_t>(batches, 1), bytes = Around(x, *axis).inner * unit;
   if (batches * outer * count * bytes != spec.outputs[0].shape.elements() * unit) return nullptr;
-  if (t == DType::kI32)
-    return std::make_unique<GatherSlices<int32_t>>(batches, outer, x[*axis], count, bytes, attrs.negative);
-  return std::make_unique<GatherSlices<int64_t>>(batches, outer, x[*axis], count, bytes, attrs.negative);
+  const auto make = [&](auto index) -> std::unique_ptr<Kernel> {
+    using Slices = GatherSlices<decltype(index)>;
+    const Tensor* const named = batch == 0 && count == x[*axis] ? spec.constant(1) : nullptr;
+    if (named && all_in_order(named->data<decltype(index)>(), count))
+      return std::make_unique<Slices>(1, 1, 1, 1, outer * count * bytes, attrs.negative);
+    return std::make_unique<Slices>(batches, outer, x[*axis], count, bytes, attrs.negative);
+  };
+  return t == DType::kI32 ? make(int32_t{}) : make(int64_t{});
 }
 
 }  // namespace smelt

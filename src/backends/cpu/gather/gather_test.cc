@@ -34,6 +34,18 @@ TEST(Gather, SlicesOfAnySize) {
     }
 }
 
+// Constant indices of all slices, in their order and in another one.
+TEST(Gather, AllSlices) {
+  for (const Tensor& indices : {i64({0, 1, 2, 3, 4}), i64({0, 1, 2, 4, 3})})
+    for (int64_t axis : {0, 1, 2}) {
+      auto attrs = std::make_shared<GatherAttrs>();
+      attrs->axis = axis;
+      check_on_cpu(
+          {Cat("axis ", axis), Op::kGather, attrs, {random_tensor(DType::kF32, {5, 5, 5}, -9, 9, 1), indices}, {1}},
+          "gather");
+    }
+}
+
 // Threads share the slices, or the bytes of a few large ones.
 TEST(Gather, LargeAndManySlices) {
   for (const auto& [x, axis] : {std::pair<Shape, int64_t>{{3, 70'001}, 0}, {{2, 5, 20'003}, 1}, {{40, 6, 997}, 1}}) {
