@@ -95,8 +95,11 @@ void lstm(const CellStep& s) {
     const V candidate = tanh_f32(d, clipped(d, sum_at(d, s, 3 * s.n + i), s.clip));
     c = hn::MulAdd(forget, c, hn::Mul(in, candidate));
     hn::StoreU(c, d, s.c + i);
-    hn::StoreU(hn::Mul(gate(1, 1, c), tanh_f32(d, c)), d, s.h + i);
+    hn::StoreU(gate(1, 1, c), d, s.h + i);
   }
+  // By itself: what waits for c would keep the processor from the next vectors' gates.
+  for (int64_t i = 0; i < s.n; i += HWY_MAX_BYTES / 4)
+    hn::StoreU(hn::Mul(hn::LoadU(d, s.h + i), tanh_f32(d, hn::LoadU(d, s.c + i))), d, s.h + i);
 }
 
 void through_bytes(const float* x, int64_t n, float* y) {
