@@ -8,6 +8,7 @@
 #include "passes/decompose/rules.h"
 #include "passes/passes.h"
 #include "passes/value_map.h"
+#include "tensor/numeric.h"
 
 namespace smelt {
 namespace decomposition {

@@ -22,6 +22,7 @@
 
 namespace smelt {
 namespace {
+using test::i64;
 using test::random_tensor;
 
 /// A graph in ONNX's form of quantized models: real operators between pairs of QuantizeLinear and DequantizeLinear.

@@ -19,6 +19,7 @@ namespace {
 using test::check_fused;
 using test::Forms;
 using test::kRowsOf24;
+using test::random_tensor;
 
 TEST(Recompose, GeluOfTheErrorFunction) {
   const auto gate = [](Forms& f, ValueId x) {
