@@ -53,15 +53,11 @@ class MatMulI8Dynamic final : public Kernel {
     const auto* b = ctx.input(1).data<uint8_t>();
     auto* y = static_cast<uint8_t*>(ctx.output(0).raw());
     const int64_t result = s_.m * s_.n * (rescale_ ? 1 : 4);
-    const auto product = [&](int64_t i, uint8_t* slot) {
-      if (slots_ > 1 || i == 0 || s_.b_index(i) != s_.b_index(i - 1)) pack_b(b + s_.offset(s_.g.b, i), zeros, slot);
-      multiply(a + s_.offset(s_.g.a, i), zeros, slot, y + i * result);
-    };
-    if (slots_ > 1)
-      in_slots(ctx.threads(), slots_, s_.batches,
-               [&](int64_t i, int64_t slot) { product(i, scratch + slot * slot_bytes_); });
-    else
-      for (int64_t i = 0; i < s_.batches; ++i) product(i, scratch);
+    in_slots(ctx.threads(), slots_, s_.batches, [&](int64_t i, int64_t slot) {
+      uint8_t* const own = scratch + slot * slot_bytes_;
+      if (slots_ > 1 || i == 0 || s_.b_index(i) != s_.b_index(i - 1)) pack_b(b + s_.offset(s_.g.b, i), zeros, own);
+      multiply(a + s_.offset(s_.g.a, i), zeros, own, y + i * result);
+    });
     return Ok();
   }
 
