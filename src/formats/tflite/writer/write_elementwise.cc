@@ -150,6 +150,22 @@ Operands operands(OpWriter& w, int first, int second) {
   return {w.in(first), w.in(second), false};
 }
 
+bool compares(Binary fn) {
+  switch (fn) {
+    case Binary::kMax:
+    case Binary::kMin:
+    case Binary::kFmax:
+    case Binary::kFmin:
+    case Binary::kLess:
+    case Binary::kLessEqual:
+    case Binary::kGreater:
+    case Binary::kGreaterEqual:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// Element types that ADD and others compute with; narrower integers are widened. Quotients are of int32.
 DType arithmetic_type(DType dtype, Binary fn) {
   const bool quotient =
@@ -212,6 +228,11 @@ bool write_binary(OpWriter& w) {
     o.a = s.cast(o.a, arithmetic_type(from, a.fn));
     o.b = s.cast(o.b, arithmetic_type(from, a.fn));
   }
+  // The int64 values 2^63 less have the order of uint64 values.
+  const bool shift = widen && from == DType::kU64 && compares(a.fn);
+  const auto shifted = [&](int x) { return shift ? w.sub(x, w.number_like(x, -0x1p63)) : x; };
+  o.a = shifted(o.a);
+  o.b = shifted(o.b);
   if (a.alpha != 1) o.b = w.mul(o.b, w.number_like(o.b, a.alpha));
   if (a.fn == Binary::kLogicalAnd || a.fn == Binary::kLogicalOr || a.fn == Binary::kLogicalXor) {
     o.a = s.cast(o.a, DType::kBool);
@@ -235,6 +256,7 @@ bool write_binary(OpWriter& w) {
     if (!after) return false;
     y = *after;
   }
+  if (!gives_bool(a.fn)) y = shifted(y);
   if (widen && !gives_bool(a.fn)) y = s.cast(y, s.file_type(w.out_type(0)).first);
   return finish(w, o.last, y);
 }

@@ -101,6 +101,17 @@ TEST(TfliteWriter, SmallestOfIntegers) {
   }
 }
 
+// uint64 is written as int64, which has another order from 2^63 on.
+TEST(TfliteWriter, OrderOfUint64) {
+  const Tensor x = test::tensor(DType::kU64, Shape{4}, {1, 0x1p63, 0x1p62, 0x1.8p63});
+  const Tensor y = test::tensor(DType::kU64, Shape{4}, {0x1p63, 2, 0x1p62, 0x1.4p63});
+  for (const Binary fn : {Binary::kAdd, Binary::kSub, Binary::kEqual, Binary::kLess, Binary::kLessEqual,
+                          Binary::kGreater, Binary::kGreaterEqual, Binary::kMax, Binary::kMin}) {
+    const test::OpCase c{"of_uint64", Op::kBinary, make_attrs<BinaryAttrs>(fn), {x, y}};
+    EXPECT_TRUE(test::expect_same_written(test::one_node(c), {x}, "tflite")) << to_string(fn);
+  }
+}
+
 TEST(TfliteWriter, ConvChannelsFirstWithPads) {
   ConvAttrs a;
   a.strides = {2, 1};
@@ -207,7 +218,6 @@ TEST(TfliteWriter, CubicResizeBecomesProducts) {
   expect_same_as_tflite(one_node(Op::kResize, make_attrs<ResizeAttrs>(a), x, {none, scales}), x);
 }
 
-// Constants of float16 are float32 inside the file, but outputs keep their type.
 TEST(TfliteWriter, IntegersOfLogisticFunctionsWithTheScaleOfLiteRt) {
   const Tensor x = steps(DType::kI8, {40}, 200);
   for (const Unary fn : {Unary::kSigmoid, Unary::kTanh})
@@ -239,6 +249,7 @@ TEST(TfliteWriter, OneHotAxesThatLiteRtTakes) {
   }
 }
 
+// Constants of float16 are float32 inside the file, but outputs keep their type.
 TEST(TfliteWriter, ConstantOutputsOfFloat16) {
   const Tensor x = steps(DType::kF32, {4}, 9);
   const auto module = one_node(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kAbs), x, {});
