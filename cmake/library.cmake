@@ -124,10 +124,15 @@ set(SMELT_FEW_ROUNDS $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-fno-move
 foreach(layer ${once})
   target_compile_options(${layer} PRIVATE ${SMELT_FEW_ROUNDS})
 endforeach()
-# Loops begin at aligned addresses; functions and targets of jumps need not.
-foreach(layer smelt_base smelt_tensor smelt_graph smelt_ops smelt_runtime smelt_backends_cpu smelt_backends_cpu_loops)
+# Loops of kernels begin at aligned addresses; targets of jumps, and of most functions, need not.
+foreach(layer smelt_base smelt_tensor smelt_graph smelt_ops smelt_runtime)
+  target_compile_options(${layer} PRIVATE $<$<CONFIG:Release>:-fno-align-functions$<SEMICOLON>-fno-align-jumps>)
+  target_compile_options(${layer} PRIVATE $<$<CONFIG:Release>:-fno-align-loops>)
+endforeach()
+foreach(layer smelt_backends_cpu smelt_backends_cpu_loops)
   target_compile_options(${layer} PRIVATE $<$<CONFIG:Release>:-fno-align-functions$<SEMICOLON>-fno-align-jumps>)
 endforeach()
+target_compile_options(smelt_backends_cpu_vectors PRIVATE $<$<CONFIG:Release>:-fno-align-jumps>)
 target_compile_options(smelt_backends_cpu_loops PRIVATE
   $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-ftree-vectorize$<SEMICOLON>-fvect-cost-model=dynamic>)
 foreach(layer ${SMELT_LAYERS})  # the larger a unit, the less is inlined
