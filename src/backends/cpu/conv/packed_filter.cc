@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "backends/cpu/conv/filter_key.h"
+#include "backends/cpu/core/packing_threads.h"
+#include "base/checked.h"
 #include "tensor/pages.h"
 
 namespace smelt {
@@ -41,27 +43,32 @@ void each_panel_of_filters(const ConvShape& g, const GemmF32& gemm, const Tensor
   };
   const bool apart = g.filter_o >= span(1);  // filters lie one behind the other
   const bool one_by_one = apart && !in_order;
-  std::vector<float> copy(static_cast<size_t>(span(one_by_one ? 1
-                                                   : apart    ? most
-                                                              : g.all_out()))),
-      ordered(static_cast<size_t>(in_order ? 0 : most * k));
-  if (!apart) filter.copy_elements(0, static_cast<int64_t>(copy.size()), copy.data());
-  for (int64_t group = 0; group < g.groups; ++group)
-    for (int64_t column = 0; column < g.c_out; column += gemm.nr()) {
+  std::vector<float> all(static_cast<size_t>(apart ? 0 : span(g.all_out())));
+  if (!apart) filter.copy_elements(0, static_cast<int64_t>(all.size()), all.data());
+  const int64_t panels = ceil_div(g.c_out, gemm.nr());
+  const int64_t copied = apart ? span(one_by_one ? 1 : most) : 0, ordered = in_order ? 0 : most * k;
+  const auto bytes = static_cast<size_t>(copied + ordered) * sizeof(float);
+  const int64_t threads = PackingThreads::count(g.all_out() * k * static_cast<int64_t>(sizeof(float)));
+  PackingThreads::share(g.groups * panels, threads, bytes, [&](int64_t begin, int64_t end, void* floats) {
+    auto *const copy = static_cast<float*>(floats), *const in_words = copy + copied;
+    std::fill_n(in_words, ordered, 0.0f);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t group = i / panels, column = i % panels * gemm.nr();
       const int64_t used = std::min(gemm.nr(), g.c_out - column), first = group * g.c_out + column;
-      if (apart && in_order) filter.copy_elements(first * g.filter_o, span(used), copy.data());
-      const float* const filters = copy.data() + (apart ? 0 : first * g.filter_o);
-      float* to = ordered.data();
+      if (apart && in_order) filter.copy_elements(first * g.filter_o, span(used), copy);
+      const float* const filters = apart ? copy : all.data() + first * g.filter_o;
+      float* to = in_words;
       for (int64_t o = 0; o < used && !in_order; ++o) {
-        if (one_by_one) filter.copy_elements((first + o) * g.filter_o, span(1), copy.data());
+        if (one_by_one) filter.copy_elements((first + o) * g.filter_o, span(1), copy);
         const float* const one = filters + (one_by_one ? 0 : o * g.filter_o);
         for (int64_t t = 0; t < g.taps(); ++t, to += step) {
           const float* const from = one + t * g.filter_s;
-          for (int64_t i = 0; i < g.c_in; ++i) to[i] = from[i * g.filter_i];
+          for (int64_t c = 0; c < g.c_in; ++c) to[c] = from[c * g.filter_i];
         }
       }
-      take({group, column, used, in_order ? filters : ordered.data()});
+      take({group, column, used, in_order ? filters : in_words});
     }
+  });
   release_pages(filter);
 }
 

@@ -17,8 +17,8 @@ struct FilterPanel {
   const float* filters;
 };
 
-/// Calls take() for each panel of the filters of a convolution of shape g. `filter`: input 1, float32.
-/// A panel at a time is copied: no copy of all stands beside the packed form.
+/// Calls take() for each panel of the filters of a convolution of shape g, on all PackingThreads. `filter`: input 1,
+/// float32. Each thread copies a panel at a time: no copy of all stands beside the packed form.
 void each_panel_of_filters(const ConvShape& g, const GemmF32& gemm, const Tensor& filter,
                            const std::function<void(const FilterPanel&)>& take);
 

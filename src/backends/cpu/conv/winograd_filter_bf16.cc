@@ -24,8 +24,8 @@ Packed pack_winograd_bf16(const ConvShape& g, const GemmF32& gemm, const Winogra
                           const Tensor& filter, const float* bias) {
   const int64_t positions = transforms.positions(), rows = gemm.words(g.c_in) * positions;
   auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(gemm.packed_size(rows, g.c_out)) * sizeof(float));
-  std::vector<float> transformed(static_cast<size_t>(positions * gemm.nr() * g.c_in));
   each_panel_of_filters(g, gemm, filter, [&](const FilterPanel& panel) {
+    std::vector<float> transformed(static_cast<size_t>(positions * gemm.nr() * g.c_in));
     const int64_t step = panel.used * g.c_in, p = panel.column / gemm.nr(), w = gemm.width(g.c_out, p);
     for (int64_t o = 0; o < panel.used; ++o)
       transforms.filter(panel.filters + o * 9 * g.c_in, g.c_in, g.c_in, transformed.data() + o * g.c_in, step);

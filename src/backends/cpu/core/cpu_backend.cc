@@ -10,6 +10,7 @@
 #include "backends/cpu/conv/winograd_choice.h"
 #include "backends/cpu/core/cost.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/packing_threads.h"
 #include "backends/cpu/core/segment_kernel.h"
 #include "backends/cpu/gemm/strassen_f32.h"
 #include "base/huge_pages.h"
@@ -75,6 +76,7 @@ class CpuSegment final : public Segment {
 
   [[gnu::cold]] Status run_unpacked(KernelContext& context) {
     LatePacking& packing = *unpacked_->packing;
+    const PackingThreads::Use threads(context.threads());
     if (!std::exchange(unpacked_->ran, true) && packing.memory) {
       packing.memory->lend(unpacked_->lent);
       return unpacked_->recipe.run_once(unpacked_->isa, *packing.packs, *packing.memory, context, *kernel_);

@@ -10,8 +10,10 @@
 #include <thread>
 #include <vector>
 
+#include "backends/cpu/core/isa.h"
 #include "base/cat.h"
 #include "ops/control/control.h"
+#include "ops/conv/conv.h"
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
 #include "ops/matmul/matmul.h"
@@ -145,6 +147,52 @@ TEST(LatePacking, ModelsAndSessionsMayGoBetweenRuns) {
   EXPECT_TRUE(equal_bits(kAsked[0].run(*gone), want[0]));
   gone.reset();
   for (int run = 1; run < 4; ++run) EXPECT_TRUE(equal_bits(kAsked[0].run(*second), want[0])) << "run " << run;
+}
+
+/// A convolution with filters (output channel, taps, input channel), the channels of its output times a matrix.
+Model model_of_large_weights(FilterLayout filter, int64_t groups) {
+  constexpr int64_t kChannels = 320;
+  auto module = std::make_shared<Module>();
+  module->graphs.resize(1);
+  module->methods = {{"main", 0}};
+  Builder b(*module, 0);
+  ConvAttrs a;
+  a.pads = {1, 1, 1, 1};
+  a.groups = groups;
+  a.layout = Layout::kChannelsLast;
+  a.filter = filter;
+  const int64_t in = kChannels / groups;
+  const Shape shape = filter == FilterLayout::kOSI ? Shape{kChannels, 3, 3, in} : Shape{kChannels, in, 3, 3};
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{1, 4, 4, kChannels}));
+  const ValueId y = b.op(Op::kConv, make_attrs<ConvAttrs>(a),
+                         {x, b.constant("filter", random_tensor(DType::kF32, shape, -1, 1, 1)),
+                          b.constant("bias", random_tensor(DType::kF32, {kChannels}, -1, 1, 2))})
+                        .value();
+  const Tensor matrix = random_tensor(DType::kF32, {kChannels, kChannels}, -1, 1, 3);
+  b.graph().outputs = {b.op(Op::kMatMul, make_attrs<MatMulAttrs>(), {y, b.constant("matrix", matrix)}).value()};
+  EXPECT_TRUE(verify(*module).ok());
+  return ModelAccess::make(std::move(module));
+}
+
+TEST(LatePacking, ThreadsPackTogether) {
+  const std::vector<Datum> x{random_tensor(DType::kF32, {1, 4, 4, 320}, -1, 1, 4)};
+  for (const FilterLayout filter : {FilterLayout::kOSI, FilterLayout::kOIS})
+    for (const int64_t groups : {1, 2})
+      for (const Isa isa : machine_isas()) {
+        SCOPED_TRACE(Cat("order ", static_cast<int>(filter), ", ", groups, " groups, ", to_string(isa)));
+        Tensor want;
+        for (const int threads : {1, 3}) {
+          const Model model = model_of_large_weights(filter, groups);
+          auto session = Session::create(model, {.threads = threads, .isa = to_string(isa)});
+          ASSERT_TRUE(session.ok());
+          for (int run = 0; run < 2; ++run) {
+            auto out = session->run(x);
+            ASSERT_TRUE(out.ok()) << out.error().message();
+            if (!want.defined()) want = (*out)[0].tensor;
+            EXPECT_TRUE(equal_bits((*out)[0].tensor, want)) << threads << " threads, run " << run;
+          }
+        }
+      }
 }
 
 TEST(LatePacking, MemoryMayRunOutInAnyRun) {

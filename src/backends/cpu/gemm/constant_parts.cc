@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "backends/cpu/core/packing_threads.h"
+#include "base/checked.h"
 #include "base/mapped_file.h"
 #include "smelt/tensor.h"
 #include "tensor/pages.h"
@@ -19,17 +21,22 @@ namespace smelt {
     if (b.deferred) part.data = static_cast<const uint8_t*>(bytes.get());
     return f(part, 0);
   }
-  const int64_t panel = gemm.nr() * b.k, columns = std::min(std::max<int64_t>(kPart / panel, 1) * gemm.nr(), b.n);
-  const std::unique_ptr<uint8_t[]> bytes(new uint8_t[static_cast<size_t>(columns * b.k)]);
-  part.data = bytes.get();
-  for (int64_t first = 0; first < b.n; first += columns) {
-    part.n = std::min(columns, b.n - first);
-    if (b.deferred)
-      b.deferred->copy_elements(first * b.k, part.n * b.k, bytes.get());
-    else
-      copy_file_bytes(b.data + first * b.k, static_cast<size_t>(part.n * b.k), bytes.get());
-    f(part, first);
-  }
+  const int64_t panel = gemm.nr() * b.k;
+  const int64_t threads = PackingThreads::count(b.k * b.n), most = std::min(b.k * b.n / threads, kPart);
+  const int64_t columns = std::min(std::max<int64_t>(most / panel, 1) * gemm.nr(), b.n);
+  const auto bytes = static_cast<size_t>(columns * b.k);
+  PackingThreads::share(ceil_div(b.n, columns), threads, bytes, [&](int64_t begin, int64_t end, void* copy) {
+    BytesOfB here = part;
+    here.data = static_cast<const uint8_t*>(copy);
+    for (int64_t first = begin * columns; first < std::min(end * columns, b.n); first += columns) {
+      here.n = std::min(columns, b.n - first);
+      if (b.deferred)
+        b.deferred->copy_elements(first * b.k, here.n * b.k, copy);
+      else
+        copy_file_bytes(b.data + first * b.k, static_cast<size_t>(here.n * b.k), copy);
+      f(here, first);
+    }
+  });
 }
 
 void pack_constant_bytes(const GemmI8& gemm, const BytesOfB& b, const int32_t* bias, int32_t a_zero, void* packed) {

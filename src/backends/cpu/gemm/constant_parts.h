@@ -7,9 +7,9 @@
 
 namespace smelt {
 
-/// Calls f(part, first column of it) for parts of a constant b that are whole panels of `gemm`, in order. A large b
-/// whose columns lie one behind the other in a mapped file is read from it, a part at a time that a near cache holds:
-/// its pages need not be mapped; so are deferred bytes. Else the only part is b itself.
+/// Calls f(part, first column of it) for parts of a constant b that are whole panels of `gemm`, on all PackingThreads.
+/// A large b whose columns lie one behind the other in a mapped file is read from it, a part at a time that a near
+/// cache holds: its pages need not be mapped; so are deferred bytes. Else the only part is b itself.
 void for_each_part(const GemmI8& gemm, const BytesOfB& b,
                    const std::function<void(const BytesOfB& part, int64_t first)>& f);
 

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/packing_threads.h"
 #include "base/mapped_file.h"
+#include "base/thread_pool.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tested_levels.h"
 
@@ -31,10 +33,12 @@ TEST(ConstantParts, PackAsAWhole) {
   const auto file = MappedFile::open(path);
   ASSERT_TRUE(file.ok());
   const auto* mapped = reinterpret_cast<const uint8_t*>((*file)->bytes().data());
+  ThreadPool pool(3);
   for (const Isa isa : test::tested_isas()) {
     const GemmI8& g = gemm_i8(isa, true);
     if (!g.pack_bytes) continue;
-    for (const auto& [k, n] : {std::pair<int64_t, int64_t>{64, 512}, {72, 1000}, {4613, 75}, {300000, 3}, {5, 7}}) {
+    for (const auto& [k, n] :
+         {std::pair<int64_t, int64_t>{64, 512}, {72, 1000}, {4613, 75}, {300000, 3}, {512, 700}, {5, 7}}) {
       std::vector<int32_t> bias(static_cast<size_t>(n));
       for (int32_t& b : bias) b = static_cast<int32_t>(random());
       std::vector<Line> whole(static_cast<size_t>(g.packed_bytes(k, n)) / sizeof(Line) + 1), parts(whole.size());
@@ -42,6 +46,10 @@ TEST(ConstantParts, PackAsAWhole) {
       g.pack_bytes(g, b, bias.data(), 7, whole.data());
       pack_constant_bytes(g, b, bias.data(), 7, parts.data());
       EXPECT_EQ(std::memcmp(whole.data(), parts.data(), whole.size() * sizeof(Line)), 0) << k << ' ' << n;
+      std::vector<Line> shared(whole.size());
+      const PackingThreads::Use threads(pool);
+      pack_constant_bytes(g, b, bias.data(), 7, shared.data());
+      EXPECT_EQ(std::memcmp(whole.data(), shared.data(), whole.size() * sizeof(Line)), 0) << k << ' ' << n;
     }
   }
 }

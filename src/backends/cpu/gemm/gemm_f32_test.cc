@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "backends/cpu/core/packing_threads.h"
 #include "backends/cpu/gemm/pack_constant.h"
 #include "base/cat.h"
+#include "base/thread_pool.h"
 #include "tests/support/cpu_check.h"
 
 namespace smelt {
@@ -82,6 +84,7 @@ TEST(GemmF32, PacksConstantsInBlocks) {
   for (const Isa isa : machine_isas()) {
     std::vector<const GemmF32*> gemms = {&gemm_f32(isa)};
     if (isa.has(IsaFeature::kBf16)) gemms.push_back(&gemm_bf16(isa));
+    ThreadPool pool(3);
     for (const GemmF32* gemm : gemms)
       for (const auto& [k, n] : {std::pair<int64_t, int64_t>{1, 1},
                                  {1, 40},
@@ -114,6 +117,7 @@ TEST(GemmF32, PacksConstantsInBlocks) {
             from.copy_elements(first, count, to);
           };
           std::ranges::fill(blocks, -7.0f);
+          const PackingThreads::Use threads(pool);
           pack_constant(*gemm, Tensor::deferred(DType::kF32, b.shape(), b, copy), 0, s.k, s.n, k, n, bias.data<float>(),
                         blocks.data(), 0.5f, 2.0f);
           EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(whole)), std::as_bytes(std::span(blocks))));
