@@ -102,7 +102,8 @@ void DynamicProduct::quantize(const float* x, int64_t ldx, int64_t rows, char* w
   }
 }
 
-void DynamicProduct::multiply(int64_t d, int64_t rows, const char* workspace, float* y) const {
+void DynamicProduct::multiply(int64_t d, int64_t rows, const char* workspace, int64_t begin, int64_t end,
+                              float* y) const {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const auto* const row = reinterpret_cast<const Row*>(workspace);
   const char* const a = workspace + packed_at(rows);
@@ -114,7 +115,7 @@ void DynamicProduct::multiply(int64_t d, int64_t rows, const char* workspace, fl
                              .lo = -kInf,
                              .hi = kInf};
   const int64_t columns = gates_.columns();
-  gemm_.run(rows, columns, depth_, a, lda(), false, packed, 0, gemm_.panels(columns),
+  gemm_.run(rows, columns, depth_, a, lda(), false, packed, begin, end,
             [&](const int32_t* acc, int64_t first, int64_t count, int64_t column, int64_t n) {
               float* to = y + first * columns + column;
               quant_.rescale(by.columns(column), acc, gemm_.nr(), count, &row[first].params, 0, n, to, columns);

@@ -29,8 +29,9 @@ class DynamicProduct {
   int64_t workspace_bytes(int64_t rows) const;
   /// Quantizes rows that lie `ldx` apart; entries between them are zeros. The workspace then serves multiply().
   void quantize(const float* x, int64_t ldx, int64_t rows, char* workspace) const;
-  /// y: rows of gates().columns() columns.
-  void multiply(int64_t direction, int64_t rows, const char* workspace, float* y) const;
+  int64_t panels() const { return gemm_.panels(gates_.columns()); }  ///< of a direction
+  /// y: rows of the gates' columns(), of which those of the panels [begin, end) are written.
+  void multiply(int64_t direction, int64_t rows, const char* workspace, int64_t begin, int64_t end, float* y) const;
 
  private:
   struct Key;

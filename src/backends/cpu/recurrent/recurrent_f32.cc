@@ -140,6 +140,7 @@ namespace {
 
 using Cell = RecurrentAttrs::Cell;
 constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr int64_t kFloat = sizeof(float);
 
 /// The product with the inputs is one matrix product over all steps; each step adds the product with the state.
 struct RecurrentKey {
@@ -168,6 +169,7 @@ class RecurrentF32 final : public Kernel {
     hidden_ = a_.hidden;
     n_ = round_up(hidden_, 16);
     directions_ = (a_.forward ? 1 : 0) + (a_.backward ? 1 : 0);
+    at_once_ = spec.threads > 1 ? directions_ : 1;
     if (spec.inputs[1].quant) {
       const GateColumns columns{gates_, hidden_, n_, directions_};
       of_x_.emplace(spec, 1, 3, columns, input_);
@@ -192,53 +194,86 @@ class RecurrentF32 final : public Kernel {
         });
   }
   size_t scratch_bytes() const override {
-    const int64_t coarse = a_.dynamic_quantization && !of_x_ ? steps_ * batch_ * input_ : 0;
-    const int64_t floats = (steps_ * gates_ + first_ + 1 + 3) * batch_ * n_ + coarse + 16;
-    return static_cast<size_t>(of_x_bytes() + of_state_bytes() + floats * static_cast<int64_t>(sizeof(float)));
+    return static_cast<size_t>(of_x_bytes() + coarse_bytes() + at_once_ * direction_bytes());
   }
   Status run(KernelContext& ctx) const override {
     auto* const workspace = static_cast<char*>(ctx.scratch(scratch_bytes()));
     if (!workspace) return Error(ErrorCode::kLimit, "no memory for the gates of a recurrent operator");
-    char* const of_state = workspace + of_x_bytes();
-    auto* scratch = reinterpret_cast<float*>(of_state + of_state_bytes());
     const float* x = ctx.input(0).data<float>();
-    const auto state = [&](int i) { return ctx.has(i) ? ctx.input(i).data<float>() : nullptr; };
-    const auto wanted = [&](int i) { return ctx.wants(i) ? ctx.output(i).data<float>() : nullptr; };
     if (of_x_) {
       of_x_->quantize(x, input_, steps_ * batch_, workspace);
     } else if (a_.dynamic_quantization) {
-      ops_.through_bytes(x, steps_ * batch_ * input_, scratch);
-      x = scratch;
-      scratch += steps_ * batch_ * input_;
+      auto* const coarse = reinterpret_cast<float*>(workspace + of_x_bytes());
+      ops_.through_bytes(x, steps_ * batch_ * input_, coarse);
+      x = coarse;
     }
-    for (int64_t d = 0; d < directions_; ++d) {
-      float* pre = scratch;
-      float* h = pre + steps_ * gates_ * batch_ * n_;
-      float* c = h + batch_ * n_;
-      if (of_x_)
-        of_x_->multiply(d, steps_ * batch_, workspace, pre);
-      else
-        gemm_.run(steps_ * batch_, gates_ * n_, input_, x, input_, weights(d), 0, gemm_.panels(gates_ * n_), pre,
-                  gates_ * n_, nullptr, -kInf, kInf);
-      load_state(state(5), d, h);
-      load_state(state(6), d, c);
-      const bool backward = a_.backward && (d == 1 || !a_.forward);
-      float* y = wanted(0);
-      for (int64_t k = 0; k < steps_; ++k) {
-        const int64_t t = backward ? steps_ - 1 - k : k;
-        step(d, pre, t, h, c, of_state);
-        if (y) store_step(h, d, t, y);
-      }
-      if (float* to = wanted(1)) store_state(h, d, to);
-      if (float* to = wanted(2)) store_state(c, d, to);
-    }
+    ThreadPool& pool = ctx.threads();
+    const auto run_directions = [&](int64_t begin, int64_t end) {
+      for (int64_t d = begin; d < end; ++d) run_direction(ctx, pool, d, x, workspace);
+    };
+    // Directions need not wait for each other at every step. More threads than directions share large steps instead.
+    const bool few_threads = pool.threads() <= directions_;
+    if (at_once_ > 1 && (few_threads || gemm_.panels(first_ * n_) <= panels_a_share(batch_, hidden_)))
+      pool.parallel_for(directions_, 1, run_directions);
+    else
+      run_directions(0, directions_);
     return Ok();
   }
 
  private:
+  /// What a direction works with: all of it is its own.
+  struct Direction {
+    int64_t d;
+    float *pre, *h, *c, *reset, *rec;
+    char* of_state;
+  };
+
   int64_t of_x_bytes() const { return of_x_ ? of_x_->workspace_bytes(steps_ * batch_) : 0; }
   int64_t of_state_bytes() const { return of_state_ ? of_state_->workspace_bytes(batch_) : 0; }
+  int64_t coarse_bytes() const {
+    return a_.dynamic_quantization && !of_x_ ? padded_bytes(steps_ * batch_ * input_ * kFloat) : 0;
+  }
+  int64_t direction_bytes() const {
+    return of_state_bytes() + padded_bytes((steps_ * gates_ + first_ + 1 + 3) * batch_ * n_ * kFloat);
+  }
+  Direction direction(int64_t d, char* workspace) const {
+    char* const of_state = workspace + of_x_bytes() + coarse_bytes() + (at_once_ > 1 ? d : 0) * direction_bytes();
+    auto* const pre = reinterpret_cast<float*>(of_state + of_state_bytes());
+    const int64_t state = batch_ * n_;
+    float* const h = pre + steps_ * gates_ * state;
+    return {d, pre, h, h + state, h + 2 * state, h + 3 * state, of_state};
+  }
   const float* weights(int64_t d) const { return packed_ ? packed_->data<float>() + d * direction_size_ : nullptr; }
+
+  void run_direction(KernelContext& ctx, ThreadPool& pool, int64_t d, const float* x, char* workspace) const {
+    const auto state = [&](int i) { return ctx.has(i) ? ctx.input(i).data<float>() : nullptr; };
+    const auto wanted = [&](int i) { return ctx.wants(i) ? ctx.output(i).data<float>() : nullptr; };
+    const Direction at = direction(d, workspace);
+    const int64_t rows = steps_ * batch_, columns = gates_ * n_;
+    const int64_t panels = of_x_ ? of_x_->panels() : gemm_.panels(columns);
+    pool.parallel_for(panels, panels_a_share(rows, input_), [&](int64_t first, int64_t last) {
+      if (of_x_)
+        of_x_->multiply(d, rows, workspace, first, last, at.pre);
+      else
+        gemm_.run(rows, columns, input_, x, input_, weights(d), first, last, at.pre, columns, nullptr, -kInf, kInf);
+    });
+    load_state(state(5), d, at.h);
+    load_state(state(6), d, at.c);
+    const bool backward = a_.backward && (d == 1 || !a_.forward);
+    float* y = wanted(0);
+    for (int64_t k = 0; k < steps_; ++k) {
+      const int64_t t = backward ? steps_ - 1 - k : k;
+      step(pool, at, t, k % 2 != 0);
+      if (y) store_step(at.h, d, t, y);
+    }
+    if (float* to = wanted(1)) store_state(at.h, d, to);
+    if (float* to = wanted(2)) store_state(at.c, d, to);
+  }
+  /// Panels whose product with so many rows of k numbers takes a thread as long as threads need to meet.
+  int64_t panels_a_share(int64_t rows, int64_t k) const {
+    constexpr int64_t kLeast = int64_t{1} << 15;  // products
+    return std::max<int64_t>(kLeast / (rows * k * gemm_.nr()), 1);
+  }
   /// Row of the state of sequence b, in floats of one hidden state.
   int64_t state_row(int64_t d, int64_t b) const { return a_.batch_first ? b * directions_ + d : d * batch_ + b; }
   void load_state(const float* from, int64_t d, float* to) const {
@@ -254,32 +289,42 @@ class RecurrentF32 final : public Kernel {
       std::copy_n(h + b * n_, hidden_, y + row * hidden_);
     }
   }
+  /// y = x times `packed`, rows of hidden_ numbers by `n` columns. from_last: the last panels first. When every other
+  /// step begins with what the one before ended with, a part of a large matrix is still in the second cache.
+  void multiply(ThreadPool& pool, const float* x, const float* packed, int64_t n, bool from_last, float* y) const {
+    constexpr int64_t kGroup = 16 * 1024;  // floats
+    pool.parallel_for(gemm_.panels(n), panels_a_share(batch_, hidden_), [&](int64_t first, int64_t last) {
+      const int64_t group = from_last ? std::max<int64_t>(kGroup / (hidden_ * gemm_.nr()), 1) : last - first;
+      for (; last > first; last -= group)
+        gemm_.run(batch_, n, hidden_, x, n_, packed, std::max(last - group, first), last, y, n, nullptr, -kInf, kInf);
+    });
+  }
   /// rec: the product of the states and the gates that come first.
-  void multiply_state(int64_t d, const float* h, float* coarse, char* workspace, float* rec) const {
+  void multiply_state(ThreadPool& pool, const Direction& at, bool from_last) const {
     if (of_state_) {
-      of_state_->quantize(h, n_, batch_, workspace);
-      of_state_->multiply(d, batch_, workspace, rec);
+      of_state_->quantize(at.h, n_, batch_, at.of_state);
+      pool.parallel_for(of_state_->panels(), 4 * panels_a_share(batch_, hidden_), [&](int64_t first, int64_t last) {
+        of_state_->multiply(at.d, batch_, at.of_state, first, last, at.rec);
+      });
       return;
     }
+    const float* h = at.h;
     if (a_.dynamic_quantization) {
-      ops_.through_bytes(h, batch_ * n_, coarse);
-      h = coarse;
+      ops_.through_bytes(h, batch_ * n_, at.reset);
+      h = at.reset;
     }
-    gemm_.run(batch_, first_ * n_, hidden_, h, n_, weights(d) + w_size_, 0, gemm_.panels(first_ * n_), rec, first_ * n_,
-              nullptr, -kInf, kInf);
+    multiply(pool, h, weights(at.d) + w_size_, first_ * n_, from_last, at.rec);
   }
-  void step(int64_t d, const float* pre, int64_t t, float* h, float* c, char* workspace) const {
-    float* reset = c + batch_ * n_;
-    float* rec = reset + batch_ * n_;
-    const float* r = weights(d) + w_size_;
-    multiply_state(d, h, reset, workspace, rec);
+  void step(ThreadPool& pool, const Direction& at, int64_t t, bool from_last) const {
+    const float* r = weights(at.d) + w_size_;
+    multiply_state(pool, at, from_last);
     const auto cell = [&](int64_t b) {
       CellStep s{};
-      s.pre = pre + (a_.batch_first ? b * steps_ + t : t * batch_ + b) * gates_ * n_;
-      s.rec = rec + b * first_ * n_;
-      s.h = h + b * n_;
-      s.c = c + b * n_;
-      s.reset = reset + b * n_;
+      s.pre = at.pre + (a_.batch_first ? b * steps_ + t : t * batch_ + b) * gates_ * n_;
+      s.rec = at.rec + b * first_ * n_;
+      s.h = at.h + b * n_;
+      s.c = at.c + b * n_;
+      s.reset = at.reset + b * n_;
       s.peephole = has_peephole_ ? r + r_size_ + last_size_ : nullptr;
       s.n = n_;
       s.clip = a_.clip > 0 ? static_cast<float>(a_.clip) : kInf;
@@ -288,19 +333,22 @@ class RecurrentF32 final : public Kernel {
       s.relu = relu_;
       return s;
     };
-    if (a_.cell != Cell::kGru) {
-      for (int64_t b = 0; b < batch_; ++b) (a_.cell == Cell::kRnn ? ops_.rnn : ops_.lstm)(cell(b));
-      return;
-    }
-    for (int64_t b = 0; b < batch_; ++b) ops_.gru_gates(cell(b));
-    float* candidate = rec + first_ * batch_ * n_;
-    if (first_ < gates_)
-      gemm_.run(batch_, n_, hidden_, reset, n_, r + r_size_, 0, gemm_.panels(n_), candidate, n_, nullptr, -kInf, kInf);
-    for (int64_t b = 0; b < batch_; ++b) {
+    const auto each_row = [&](auto&& f) {
+      constexpr int64_t kLeast = 1024;  // units of cells
+      pool.parallel_for(batch_, std::max<int64_t>(kLeast / n_, 1), [&](int64_t b, int64_t end) {
+        for (; b < end; ++b) f(b);
+      });
+    };
+    if (a_.cell != Cell::kGru)
+      return each_row([&](int64_t b) { (a_.cell == Cell::kRnn ? ops_.rnn : ops_.lstm)(cell(b)); });
+    each_row([&](int64_t b) { ops_.gru_gates(cell(b)); });
+    float* candidate = at.rec + first_ * batch_ * n_;
+    if (first_ < gates_) multiply(pool, at.reset, r + r_size_, n_, false, candidate);
+    each_row([&](int64_t b) {
       CellStep s = cell(b);
       s.rec = first_ < gates_ ? candidate + b * n_ : s.rec + 2 * n_;
       ops_.gru_state(s);
-    }
+    });
   }
 
   /// Rows [from, to) of gates of m [gates * hidden][k] as a packed k x ((to - from) n) matrix with a bias.
@@ -349,7 +397,8 @@ class RecurrentF32 final : public Kernel {
   bool relu_, has_peephole_ = false;
   int64_t gates_, first_;  ///< all gates; those whose product with the state comes first
   int64_t steps_ = 0, batch_ = 0, input_ = 0, hidden_ = 0, directions_ = 1;
-  int64_t n_ = 0;  ///< hidden_ rounded up to whole vectors
+  int64_t at_once_ = 1;  ///< directions that have memory of their own
+  int64_t n_ = 0;        ///< hidden_ rounded up to whole vectors
   int64_t w_size_ = 0, r_size_ = 0, last_size_ = 0, direction_size_ = 0;
   std::optional<DynamicProduct> of_x_, of_state_;  ///< where weights are quantized
   Packed packed_;

@@ -41,6 +41,7 @@ OpCase recurrent(const Row& row, bool dynamic_quantization, Tensor w, Tensor r) 
   OpCase c;
   c.label = Cat(to_string(row.cell), ' ', row.hidden, row.backward ? " both" : "");
   c.op = Op::kRecurrent;
+  c.threaded = true;
   c.attrs = attrs_of(row, dynamic_quantization);
   c.inputs = {random_tensor(DType::kF32, x, -1, 1, 1), std::move(w), std::move(r),
               random_tensor(DType::kF32, {d, 2 * row.gates() * row.hidden}, -1, 1, 4)};
@@ -65,6 +66,9 @@ TEST(RecurrentF32, CellsAndLayouts) {
       {Cell::kLstm, 6, 1, 12, 16, false, false, false, 0, false, false},
       {Cell::kLstm, 3, 4, 10, 11, true, true, false, 0.5, true, true},
       {Cell::kLstm, 3, 2, 10, 40, true, false, true, 0, true, true},
+      {Cell::kLstm, 4, 3, 70, 96, false, false, false, 0, true, false},
+      {Cell::kGru, 3, 20, 10, 96, false, false, false, 0, true, false},
+      {Cell::kGru, 3, 3, 10, 130, true, true, true, 0, false, false},
   };
   for (const Row& r : rows) {
     const auto weights = [&](int64_t k, uint64_t seed) {
@@ -97,6 +101,7 @@ TEST(RecurrentI8, QuantizedWeights) {
       {Cell::kLstm, 3, 4, 10, 11, true, true, false, 0.5, true, true},
       {Cell::kLstm, 3, 2, 10, 40, true, false, true, 0, true, true},
       {Cell::kLstm, 9, 1, 80, 64, true, false, false, 0, true, false},
+      {Cell::kLstm, 3, 8, 80, 128, false, false, false, 0, true, false},
   };
   for (const Row& r : rows)
     for (const DType dtype : {DType::kI8, DType::kU8})
