@@ -53,6 +53,10 @@ const ConvRow kRows[] = {
     // Lines of so many pixels that stretches of them are worked on.
     {1, 96, 2, 2101, 9, 1, 3, 1, 1, 1, 1, ActKind::kRelu},
     {1, 96, 1, 4200, 40, 1, 3, 2, 1, 0, 2},
+    // A single line: threads share its pixels.
+    {1, 12, 1, 150, 20, 9, 9, 1, 1, 4, 1, ActKind::kRelu},
+    {1, 12, 1, 301, 20, 9, 9, 2, 1, 4, 2, ActKind::kTanh},
+    {1, 9, 1, 140, 40, 5, 5, 1, 3, 6, 1},
     // Rows of a tile that meet in the same lines of a cache: pixels, those of groups, of strides, taps.
     {2, 1024, 1, 33, 130, 1, 1, 1, 1, 0, 1, ActKind::kRelu},
     {1, 1024, 3, 9, 264, 1, 1, 1, 1, 0, 2, ActKind::kTanh},

@@ -62,12 +62,15 @@ struct LineShape {
           s.at.push_back((z * plane + y * g.dilation[1]) * s.line + x * g.dilation[2] * g.all_in());
     return s;
   }
-  /// Fills the slice under the output lines [first, last) of depth oz. copy(pixel, n, to): n neighbours of the image.
+  /// Fills the slice under so many pixels, from `begin` on, of the output lines [first, last) of depth oz.
+  /// copy(pixel, n, to): n neighbours of the image.
   template <class F>
-  void fill(const ConvShape& g, const F& copy, int64_t oz, int64_t first, int64_t last, float* slice) const {
-    const int64_t pixel = g.all_in();
-    const int64_t left = std::clamp<int64_t>(g.pad[2], 0, width), skipped = std::max<int64_t>(-g.pad[2], 0);
-    const int64_t inside = std::clamp<int64_t>(g.in[2] - skipped, 0, width - left);
+  void fill(const ConvShape& g, const F& copy, int64_t oz, int64_t first, int64_t last, int64_t begin, int64_t pixels,
+            float* slice) const {
+    const int64_t pixel = g.all_in(), pad = g.pad[2] - begin * g.stride[2];
+    const int64_t wide = (pixels - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1;
+    const int64_t left = std::clamp<int64_t>(pad, 0, wide), skipped = std::max<int64_t>(-pad, 0);
+    const int64_t inside = std::clamp<int64_t>(g.in[2] - skipped, 0, wide - left);
     const int64_t rows = (last - first - 1) * g.stride[1] + (g.kernel[1] - 1) * g.dilation[1] + 1;
     for (int64_t kz = 0; kz < g.kernel[0]; ++kz) {
       const int64_t z = oz * g.stride[0] - g.pad[0] + kz * g.dilation[0];
@@ -75,12 +78,12 @@ struct LineShape {
       for (int64_t r = 0; r < rows; ++r, to += line) {
         const int64_t y = first * g.stride[1] - g.pad[1] + r;
         if (z < 0 || z >= g.in[0] || y < 0 || y >= g.in[1]) {
-          std::fill_n(to, line, 0.0f);
+          std::fill_n(to, wide * pixel, 0.0f);
           continue;
         }
         std::fill_n(to, left * pixel, 0.0f);
         copy((z * g.in[1] + y) * g.in[2] + skipped, inside, to + left * pixel);
-        std::fill_n(to + (left + inside) * pixel, (width - left - inside) * pixel, 0.0f);
+        std::fill_n(to + (left + inside) * pixel, (wide - left - inside) * pixel, 0.0f);
       }
     }
   }
@@ -136,12 +139,16 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
     }
     if (!copies || g.in[1] > 1) segments_ = segments_of(g, gemm.mr);
     part_ = g.out[2];
-    if (!segments_.empty()) {
+    if (lines_.use || !segments_.empty()) {
       // Threads share the pixels of a line where lines are fewer.
-      part_ = round_up(ceil_div(g.out[2], ceil_div(threads_, g.batch * g.out[1])), gemm.mr);
+      part_ = round_up(ceil_div(g.out[2], ceil_div(threads_, g.batch * g.out[0] * g.out[1])), gemm.mr);
       parts_ = ceil_div(g.out[2], part_);
+    }
+    if (!segments_.empty()) {
       if (parts_ > 1) segments_ = cut_lines(segments_, g, parts_, part_);
       lines_ = {.use = true, .lines = g.out[1] * parts_};
+    } else if (parts_ > 1) {
+      lines_.lines = 1;
     }
     by_columns_ = !lines_.use && has_short_lines(g);
     tile_ = gemm.mr;
@@ -201,7 +208,8 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
   }
 
   RowStage* row_stage() override {
-    const bool by_lines = lines_.use && segments_.empty() && g_.planar(), by_pixels = g_.pointwise() && !copies_rows_;
+    const bool by_lines = lines_.use && segments_.empty() && parts_ == 1 && g_.planar();
+    const bool by_pixels = g_.pointwise() && !copies_rows_;
     if (image_in_words_ || g_.groups != 1 || strassen_) return nullptr;
     return g_.out[2] >= kRowPixels && (by_lines || by_pixels) ? this : nullptr;
   }
@@ -316,7 +324,8 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
         if (!segments_.empty())
           segments({x, y, run.epilogue}, at, n, panels);
         else
-          lines({x, y + (oz * g_.out[1] + at) * g_.out[2] * g_.all_out(), run.epilogue}, oz, at, n, panels, workspace);
+          lines({x, y + (oz * g_.out[1] * g_.out[2] + first_pixel(at)) * g_.all_out(), run.epilogue}, oz, at, n, panels,
+                workspace);
       } else {
         block(run, plane, at, n, panels, workspace);
       }
@@ -369,31 +378,33 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
     activate(to, last - first, panels);
   }
 
-  /// So many output lines from `first` on, of those of depth oz. run: of the image, y of the first line.
+  /// So many output lines, or parts of one, from `first` on, of those of depth oz. run: of the image, y of the first
+  /// pixel.
   void lines(const Run& run, int64_t oz, int64_t first, int64_t count, Panels panels, float* slice) const {
     const float* from = run.x;
+    const int64_t line = first / parts_, begin = first % parts_ * part_, pixels = std::min(part_, g_.out[2] - begin);
+    const int64_t pixel_step = g_.stride[2] * g_.all_in();
     if (lines_.copied) {
       const auto copy = [&](int64_t pixel, int64_t n, float* to) {
         if (makes_words()) return to_words(from, pixel, n, to);
         std::copy_n(from + pixel * pixel_, n * pixel_, to);
       };
-      lines_.fill(g_, copy, oz, first, first + count, slice);
+      lines_.fill(g_, copy, oz, line, line + count, begin, pixels, slice);
       from = slice;
     } else {
-      from += (oz * g_.stride[0] * g_.in[1] + first * g_.stride[1]) * lines_.line;
+      from += (oz * g_.stride[0] * g_.in[1] + line * g_.stride[1]) * lines_.line + begin * pixel_step;
     }
     float* to = run.y;
-    const int64_t pixel_step = g_.stride[2] * g_.all_in();
     const Bounds bounds = activation_bounds(act_);
     const int64_t packed_group = gemm_.packed_size(g_.k(), g_.c_out);
     for (int64_t group = 0; group < g_.groups; ++group)
-      for (int64_t at = 0; at < g_.out[2]; at += lines_.stretch)
+      for (int64_t at = 0; at < pixels; at += lines_.stretch)
         gemm_.product({from + at * pixel_step + group * g_.c_in, to + at * g_.all_out() + group * g_.c_out, pixel_step,
-                       g_.all_out(), std::min(lines_.stretch, g_.out[2] - at), count, g_.stride[1] * lines_.line,
+                       g_.all_out(), std::min(lines_.stretch, pixels - at), count, g_.stride[1] * lines_.line,
                        g_.out[2] * g_.all_out()},
                       lines_.runs(), g_.k(), g_.c_out, packed_->data<float>() + group * packed_group, panels.first,
                       panels.last, nullptr, bounds.lo, bounds.hi);
-    finish(run, to, count * g_.out[2], panels);
+    finish(run, to, count * pixels, panels);
   }
 
   /// So many parts of output lines of an image from `first` on; run: of the image.
