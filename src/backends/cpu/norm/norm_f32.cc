@@ -14,6 +14,8 @@
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/math-inl.h"
+#include "backends/cpu/core/slots.h"
+#include "base/checked.h"
 #include "ops/normalization/normalization.h"
 
 #ifndef SMELT_CPU_NORM_F32
@@ -298,9 +300,15 @@ class BatchNormF32 final : public Kernel {
 class GroupNormF32 final : public Kernel {
  public:
   GroupNormF32(const ImageShape& s, const GroupNormAttrs& a, int64_t groups, Isa isa)
-      : s_(s), a_(a), groups_(groups), ops_(image_norm_ops(isa)) {}
+      : s_(s), a_(a), groups_(groups), ops_(image_norm_ops(isa)) {
+    // As many parts for every number of threads: sums of parts add up to the same bits.
+    constexpr int64_t kPart = 16 * 1024, kMostParts = 16, kUnit = 64;
+    const int64_t parts = std::clamp<int64_t>(s.channels * s.pixels / kPart, 1, kMostParts);
+    part_ = s.last ? round_up(ceil_div(s.pixels, parts), kUnit) : s.pixels;
+    parts_ = ceil_div(s.pixels, part_);
+  }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(padded_floats(s_.channels)) * (sizeof(double) + 8);
+    return static_cast<size_t>(padded_floats(s_.channels)) * (sizeof(double) * static_cast<size_t>(parts_) + 8);
   }
   bool take_epilogue(const EpilogueF32& epilogue) override {
     return s_.last && clamps(a_.act) && epilogue_.take(epilogue);
@@ -308,35 +316,66 @@ class GroupNormF32 final : public Kernel {
   Status run(KernelContext& ctx) const override {
     auto* sums = static_cast<double*>(ctx.scratch(scratch_bytes()));
     if (!sums) return Error(ErrorCode::kLimit, "no memory for a normalization");
-    auto* a = reinterpret_cast<float*>(sums + padded_floats(s_.channels));
+    auto* a = reinterpret_cast<float*>(sums + parts_ * padded_floats(s_.channels));
     float* b = a + padded_floats(s_.channels);
     const int64_t size = s_.channels * s_.pixels;
     const EpilogueRun epilogue(epilogue_, ctx);
+    ThreadPool& pool = ctx.threads();
     for (int64_t n = 0; n < s_.batch; ++n) {
       const float* x = ctx.input(0).data<float>() + n * size;
       float* y = ctx.output(0).data<float>() + n * size;
-      ops_.sums(s_, x, nullptr, sums);
+      add_up(pool, x, nullptr, sums);
       average(sums);
       for (int64_t c = 0; c < s_.channels; ++c) b[c] = static_cast<float>(sums[c]);
-      ops_.sums(s_, x, b, sums);
+      add_up(pool, x, b, sums);
       average(sums);
       parameters(ctx, sums, a, b);
-      normalize(x, a, b, epilogue, y);
-      apply_activation(a_.act, y, 1, size, 0);
+      const int64_t unit = s_.last ? s_.channels : s_.pixels, units = s_.last ? s_.pixels : s_.channels;
+      pool.parallel_for(units, std::max<int64_t>(1, kGrain / unit), [&](int64_t begin, int64_t end) {
+        const ImageShape part = units_of(end - begin);
+        const int64_t channel = s_.last ? 0 : begin;
+        normalize(part, x + begin * unit, a + channel, b + channel, epilogue, y + begin * unit);
+        apply_activation(a_.act, y + begin * unit, 1, (end - begin) * unit, 0);
+      });
     }
     return Ok();
   }
 
  private:
+  static constexpr int64_t kGrain = 8192;
+  /// So many of the image's pixels, or planes.
+  ImageShape units_of(int64_t count) const {
+    ImageShape part = s_;
+    (s_.last ? part.pixels : part.channels) = count;
+    return part;
+  }
+  /// The sums of every channel, as ImageNormOps::sums. sums: has memory for those of all parts.
+  void add_up(ThreadPool& pool, const float* x, const float* mean, double* sums) const {
+    if (!s_.last) {
+      pool.parallel_for(s_.channels, std::max<int64_t>(1, kGrain / s_.pixels), [&](int64_t begin, int64_t end) {
+        ops_.sums(units_of(end - begin), x + begin * s_.pixels, mean ? mean + begin : nullptr, sums + begin);
+      });
+      return;
+    }
+    const int64_t stride = padded_floats(s_.channels);
+    pool.parallel_for(parts_, 1, [&](int64_t p, int64_t end) {
+      for (; p < end; ++p)
+        ops_.sums(units_of(std::min(part_, s_.pixels - p * part_)), x + p * part_ * s_.channels, mean,
+                  sums + p * stride);
+    });
+    for (int64_t p = 1; p < parts_; ++p)
+      for (int64_t c = 0; c < s_.channels; ++c) sums[c] += sums[p * stride + c];
+  }
   /// y = clamp(x * a + b) by channel, then the epilogue on blocks of pixels.
-  void normalize(const float* x, const float* a, const float* b, const EpilogueRun& epilogue, float* y) const {
+  void normalize(const ImageShape& part, const float* x, const float* a, const float* b, const EpilogueRun& epilogue,
+                 float* y) const {
     const Bounds bounds = activation_bounds(a_.act);
-    if (!epilogue) return ops_.affine(s_, x, a, b, bounds.lo, bounds.hi, y);
+    if (!epilogue) return ops_.affine(part, x, a, b, bounds.lo, bounds.hi, y);
     constexpr int64_t kFloats = 2048;  // the nearest cache holds a block and the other operand's
     const int64_t most = std::max<int64_t>(1, kFloats / s_.channels);
-    ImageShape block = s_;
-    for (int64_t first = 0; first < s_.pixels; first += most) {
-      block.pixels = std::min(most, s_.pixels - first);
+    ImageShape block = part;
+    for (int64_t first = 0; first < part.pixels; first += most) {
+      block.pixels = std::min(most, part.pixels - first);
       const int64_t at = first * s_.channels;
       ops_.affine(block, x + at, a, b, bounds.lo, bounds.hi, y + at);
       epilogue(y + at, block.pixels, s_.channels, s_.channels);
@@ -372,27 +411,38 @@ class GroupNormF32 final : public Kernel {
   GroupNormAttrs a_;
   EpilogueF32 epilogue_;
   int64_t groups_;
+  int64_t parts_ = 1, part_ = 1;  ///< of an image that add up by themselves; the pixels of all but the last
   ImageNormOps ops_;
 };
 
 class LrnF32 final : public Kernel {
  public:
-  LrnF32(const ImageShape& s, const LrnParameters& p, Isa isa) : s_(s), p_(p), ops_(image_norm_ops(isa)) {}
-  size_t scratch_bytes() const override {
-    return static_cast<size_t>(s_.channels + p_.before + p_.after + 64) * sizeof(float);
-  }
+  LrnF32(const ImageShape& s, const LrnParameters& p, const KernelSpec& spec)
+      : s_(s), p_(p), threads_(std::max(spec.threads, 1)), ops_(image_norm_ops(spec.isa)) {}
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * slot_floats()) * sizeof(float); }
   Status run(KernelContext& ctx) const override {
     auto* workspace = static_cast<float*>(ctx.scratch(scratch_bytes()));
     if (!workspace) return Error(ErrorCode::kLimit, "no memory for a normalization");
     const int64_t size = s_.channels * s_.pixels;
-    for (int64_t n = 0; n < s_.batch; ++n)
-      ops_.lrn(s_, p_, ctx.input(0).data<float>() + n * size, workspace, ctx.output(0).data<float>() + n * size);
+    for (int64_t n = 0; n < s_.batch; ++n) {
+      const float* x = ctx.input(0).data<float>() + n * size;
+      float* y = ctx.output(0).data<float>() + n * size;
+      // Threads share pixels; planes of channels see each other.
+      ranges_in_slots(ctx.threads(), threads_, s_.last ? s_.pixels : 1, [&](int64_t first, int64_t last, int64_t slot) {
+        ImageShape part = s_;
+        if (s_.last) part.pixels = last - first;
+        ops_.lrn(part, p_, x + first * s_.channels, workspace + slot * slot_floats(), y + first * s_.channels);
+      });
+    }
     return Ok();
   }
 
  private:
+  int64_t slot_floats() const { return round_up(s_.channels + p_.before + p_.after + 64, 16); }
+
   ImageShape s_;
   LrnParameters p_;
+  int64_t threads_;
   ImageNormOps ops_;
 };
 
@@ -436,7 +486,7 @@ bool only_first_output(const KernelSpec& spec) {
   p.alpha = static_cast<float>(a.alpha);
   p.bias = static_cast<float>(a.bias);
   p.quarters = static_cast<int>(quarters);
-  return std::make_unique<LrnF32>(*s, p, spec.isa);
+  return std::make_unique<LrnF32>(*s, p, spec);
 }
 
 }  // namespace smelt

@@ -38,12 +38,18 @@ TEST(ImageNormF32, LayoutsAndSizes) {
         group.layout = layout;
         group.groups = groups;
         group.act.kind = groups ? ActKind::kRelu : ActKind::kNone;
-        check_on_cpu({label,
-                      Op::kGroupNorm,
-                      make_attrs<GroupNormAttrs>(group),
-                      {image, values(channels, -1, 2), values(channels, -1, 3)},
-                      {1, 2}},
-                     "group_norm_f32", {2e-5, 1e-5});
+        OpCase c{label,
+                 Op::kGroupNorm,
+                 make_attrs<GroupNormAttrs>(group),
+                 {image, values(channels, -1, 2), values(channels, -1, 3)},
+                 {1, 2}};
+        c.threaded = true;
+        check_on_cpu(c, "group_norm_f32", {2e-5, 1e-5});
+        // Sums of parts of an image.
+        c.inputs[0] = random_tensor(
+            DType::kF32, layout == Layout::kChannelsLast ? Shape{1, 37, 53, channels} : Shape{1, channels, 37, 53}, -1,
+            3, 1);
+        check_on_cpu(c, "group_norm_f32", {2e-5, 1e-5});
       }
       for (const double beta : {0.5, 0.75, 1.0}) {
         LrnAttrs lrn;
@@ -51,7 +57,9 @@ TEST(ImageNormF32, LayoutsAndSizes) {
         lrn.size = beta == 0.5 ? 4 : 5;
         lrn.alpha = 0.3;
         lrn.beta = beta;
-        check_on_cpu({label, Op::kLRN, make_attrs<LrnAttrs>(lrn), {image}}, "lrn_f32", {2e-6, 1e-5});
+        OpCase c{label, Op::kLRN, make_attrs<LrnAttrs>(lrn), {image}};
+        c.threaded = true;
+        check_on_cpu(c, "lrn_f32", {2e-6, 1e-5});
       }
     }
 }
