@@ -7,6 +7,7 @@
 #include "backends/cpu/conv/conv_transpose.h"
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/core/activation.h"
+#include "base/checked.h"
 
 namespace smelt {
 namespace {
@@ -116,11 +117,17 @@ class ConvTransposeTilesF32 final : public Kernel {
     const int64_t grain = std::max<int64_t>(1, kFloats / (s_.in[2] * words_));
     // Input lines whose output lines follow each other.
     const int64_t all = s_.batch * s_.in[0] * s_.in[1], slice = s_.kernel[0] == 1 ? all : s_.in[1];
-    ctx.threads().parallel_for(all, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t n = 0; begin < end; begin += n) {
-        n = std::min({grain, end - begin, slice - begin % slice});
+    const int64_t threads = ctx.threads().threads();
+    // Threads share the pixels of a line where lines are fewer.
+    const int64_t part = all >= threads ? s_.in[2] : round_up(ceil_div(s_.in[2], ceil_div(threads, all)), gemm_.mr);
+    const int64_t parts = ceil_div(s_.in[2], part);
+    ctx.threads().parallel_for(all * parts, std::min(grain, ceil_div(all, threads)), [&](int64_t first, int64_t last) {
+      for (int64_t n = 0; first < last; first += n) {
+        const int64_t line = first / parts;
+        const Pixels of{first % parts * part, std::min(part, s_.in[2] - first % parts * part)};
+        n = parts > 1 ? 1 : std::min({grain, last - first, slice - line % slice});
         for (int64_t kz = 0; kz < s_.kernel[0]; ++kz)
-          lines(x, y, begin, n, begin + (begin / slice * (s_.kernel[0] - 1) + kz) * slice, kz);
+          lines(x, y, of, line, n, line + (line / slice * (s_.kernel[0] - 1) + kz) * slice, kz);
       }
     });
     return Ok();
@@ -133,23 +140,27 @@ class ConvTransposeTilesF32 final : public Kernel {
     int64_t width;
     auto operator<=>(const TilesKey&) const = default;
   };
+  /// Of input lines.
+  struct Pixels {
+    int64_t first, count;
+  };
   int64_t columns() const { return s_.kernel[2] * s_.c_out; }
   int64_t filter_lines() const { return s_.kernel[0] * s_.kernel[1]; }
   int64_t line_size() const { return gemm_.packed_size(words_, columns()); }
-  /// So many input lines of all images from `first` on times slice kz of the filter. at: `first` if depth were as that
-  /// of the output.
-  void lines(const float* x, float* y, int64_t first, int64_t count, int64_t at, int64_t kz) const {
+  /// Those pixels of so many input lines of all images from `first` on times slice kz of the filter. at: `first` if
+  /// depth were as that of the output.
+  void lines(const float* x, float* y, Pixels of, int64_t first, int64_t count, int64_t at, int64_t kz) const {
     const int64_t in_line = s_.in[2] * words_, out_line = s_.out[2] * s_.c_out;
     const ptrdiff_t start = 0;
     const Bounds bounds = activation_bounds(act_);
-    float* to = y + at * s_.kernel[1] * out_line;
+    float* to = y + at * s_.kernel[1] * out_line + of.first * columns();
     const float* filter = packed_->data<float>() + kz * s_.kernel[1] * line_size();
     for (int64_t ky = 0; ky < s_.kernel[1]; ++ky, filter += line_size())
-      gemm_.product({x + first * in_line, to + ky * out_line, words_, columns(), s_.in[2], count, in_line,
-                     s_.kernel[1] * out_line},
+      gemm_.product({x + first * in_line + of.first * words_, to + ky * out_line, words_, columns(), of.count, count,
+                     in_line, s_.kernel[1] * out_line},
                     {&start, 1, words_}, words_, columns(), filter, 0, gemm_.panels(columns()), nullptr, bounds.lo,
                     bounds.hi);
-    apply_activation(act_, to, 1, count * s_.kernel[1] * out_line, 0);
+    apply_activation(act_, to, count * s_.kernel[1], of.count * columns(), out_line);
   }
 
   Spread s_;

@@ -267,7 +267,9 @@ class ConvTransposeLinesF32 final : public Kernel {
     constexpr int64_t kFloats = 96 * 1024;
     const int64_t a_pixel = s_.columns() * s_.reaching_lines() / std::max<int64_t>(1, s_.stride[2]);
     const int64_t most = std::max(kSpreadRows * s_.stride[2], kFloats / std::max<int64_t>(1, a_pixel));
-    stretches_ = ceil_div(s_.out[2], most);
+    // Threads share the pixels of a line where lines are fewer.
+    const int64_t shares = std::min(ceil_div(threads_, s_.batch * s_.out[1]), s_.out[2] / (kSpreadRows * s_.stride[2]));
+    stretches_ = std::max(ceil_div(s_.out[2], most), shares);
     stretch_ = ceil_div(s_.out[2], stretches_);
     if (stretches_ == 1) lines_ = std::max<int64_t>(1, std::min(s_.in[1], kSpreadRows / s_.in[2]));
     blocks_ = ceil_div(s_.reaching_lines() - 1, lines_) + 1;

@@ -20,7 +20,8 @@ TEST(ConvTranspose, GeometriesAndTypes) {
       {1, 6, 6, 11, 10, 1, 2, 0, 1, 2},  {1, 5, 7, 14, 20, 5, 1, 3, 0, 1},  {2, 16, 9, 70, 3, 4, 2, 1, 0, 1},
       {1, 9, 3, 4, 21, 2, 3, 0, 1, 1},   {1, 8, 6, 20, 1, 9, 2, 4, 1, 1},   {1, 4, 3, 6, 2, 2, 3, 0, 1, 1},
       {2, 37, 5, 7, 37, 4, 2, 1, 0, 37}, {1, 20, 6, 9, 20, 5, 3, 2, 1, 20}, {1, 5, 8, 3, 5, 3, 1, 1, 0, 5},
-      {2, 24, 7, 9, 36, 4, 2, 1, 0, 2},  {1, 10, 5, 40, 15, 3, 2, 1, 1, 5}};
+      {2, 24, 7, 9, 36, 4, 2, 1, 0, 2},  {1, 10, 5, 40, 15, 3, 2, 1, 1, 5}, {1, 9, 1, 300, 20, 3, 2, 1, 1, 1},
+      {1, 9, 1, 100, 12, 2, 2, 0, 0, 1}, {1, 9, 1, 300, 3, 4, 2, 1, 0, 1}};
   for (const Row& r : rows)
     for (const Images images : {Images::kFloat, Images::kInt8, Images::kInt16, Images::kDynamic}) {
       const bool integers = images == Images::kInt8 || images == Images::kInt16;
@@ -71,6 +72,7 @@ TEST(ConvTranspose, GeometriesAndTypes) {
       } else {
         c.inputs = {random_tensor(DType::kF32, x, -1, 1, 1), random_tensor(DType::kF32, w, -1, 1, 2),
                     random_tensor(DType::kF32, {r.c_out}, -1, 1, 3)};
+        c.threaded = r.w > 10;
         check_on_cpu(c, "conv_transpose_f32", {2e-5, 1e-5});
         c.inputs[0].data<float>()[7] = std::numeric_limits<float>::quiet_NaN();
         check_on_cpu(c, "conv_transpose_f32", {2e-5, 1e-5});
