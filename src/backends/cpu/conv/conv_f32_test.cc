@@ -266,6 +266,11 @@ const ConvRow kDepthwise[] = {
     {1, 33, 20, 23, 33, 5, 5, 1, 2, 3, 33},
     {2, 48, 9, 17, 48, 3, 3, 1, 4, 4, 48, ActKind::kTanh},
     {1, 16, 11, 26, 16, 3, 3, 1, 3, 0, 16},
+    // A single line: threads share its pixels.
+    {1, 33, 1, 150, 33, 9, 9, 1, 1, 4, 33},
+    {1, 16, 1, 200, 16, 5, 5, 1, 4, 8, 16, ActKind::kTanh},
+    {1, 20, 1, 151, 20, 7, 7, 2, 1, 3, 20, ActKind::kRelu},
+    {2, 18, 1, 100, 18, 31, 31, 1, 1, 15, 18},
 };
 
 TEST(ConvF32, DepthwiseChannelsLast) {

@@ -336,23 +336,25 @@ class DepthwiseNhwcF32 final : public Kernel, public RowStage {
     float* y = ctx.output(0).data<float>();
     const int64_t most = g_.planar() ? g_.out[1] : rows_of_band(g_), line_out = g_.out[2] * g_.all_out();
     const int64_t slice = g_.in[1] * g_.in[2] * g_.all_in();
+    const int64_t threads = ctx.threads().threads();
+    if (g_.planar() && g_.batch * g_.out[1] < threads) {
+      parts_of_rows(ctx.threads(), x, epilogue ? &epilogue : nullptr, y);
+      return Ok();
+    }
     // Threads get as many rows each: those whose pixels they made, and few of others.
-    ranges_in_slots(ctx.threads(), ctx.threads().threads(), g_.batch * g_.out[1],
-                    [&](int64_t begin, int64_t end, int64_t) {
-                      for (int64_t r = begin, n = 0; r < end; r += n) {
-                        const int64_t image = r / g_.out[1], row = r % g_.out[1];
-                        n = std::min({end - r, g_.out[1] - row, most});
-                        for (int64_t z = 0; z < g_.out[0]; ++z) {
-                          const SeenSlices seen(g_, z);
-                          rows({{x + (image * g_.in[0] + seen.at) * slice, 0, g_.in[1]},
-                                seen.first,
-                                seen.last,
-                                g_.dilation[0] * slice},
-                               row, row + n, epilogue ? &epilogue : nullptr,
-                               y + ((image * g_.out[0] + z) * g_.out[1] + row) * line_out);
-                        }
-                      }
-                    });
+    ranges_in_slots(ctx.threads(), threads, g_.batch * g_.out[1], [&](int64_t begin, int64_t end, int64_t) {
+      for (int64_t r = begin, n = 0; r < end; r += n) {
+        const int64_t image = r / g_.out[1], row = r % g_.out[1];
+        n = std::min({end - r, g_.out[1] - row, most});
+        for (int64_t z = 0; z < g_.out[0]; ++z) {
+          const SeenSlices seen(g_, z);
+          rows(g_,
+               {{x + (image * g_.in[0] + seen.at) * slice, 0, g_.in[1]}, seen.first, seen.last, g_.dilation[0] * slice},
+               row, row + n, epilogue ? &epilogue : nullptr,
+               y + ((image * g_.out[0] + z) * g_.out[1] + row) * line_out);
+        }
+      }
+    });
     return Ok();
   }
 
@@ -372,21 +374,40 @@ class DepthwiseNhwcF32 final : public Kernel, public RowStage {
 #endif
   void rows(const ImageRows& x, int64_t first, int64_t last, const EpilogueRun* epilogue, float*,
             float* y) const override {
-    rows({x, 0, 1, 0}, first, last, epilogue, y);
+    rows(g_, {x, 0, 1, 0}, first, last, epilogue, y);
   }
 
  private:
-  void rows(const DepthwiseImage& x, int64_t first, int64_t last, const EpilogueRun* epilogue, float* y) const {
+  /// Threads share the pixels of rows: each part of a row is the row of a narrower image.
+  void parts_of_rows(ThreadPool& pool, const float* x, const EpilogueRun* epilogue, float* y) const {
+    constexpr int64_t kLeast = 16;  // pixels
+    const int64_t lines = g_.batch * g_.out[1], most = std::max<int64_t>(g_.out[2] / kLeast, 1);
+    const int64_t parts = std::min(ceil_div(pool.threads(), lines), most);
+    pool.parallel_for(lines * parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t line = i / parts, row = line % g_.out[1], image = line / g_.out[1];
+        const int64_t first = g_.out[2] * (i % parts) / parts, last = g_.out[2] * (i % parts + 1) / parts;
+        ConvShape part = g_;
+        part.out[2] = last - first;
+        part.pad[2] -= first * g_.stride[2];
+        rows(part, {{x + image * g_.in_pixels() * g_.all_in(), 0, g_.in[1]}, 0, 1, 0}, row, row + 1, epilogue,
+             y + (line * g_.out[2] + first) * g_.all_out());
+      }
+    });
+  }
+  /// g: of the image, or of a part of one row.
+  void rows(const ConvShape& g, const DepthwiseImage& x, int64_t first, int64_t last, const EpilogueRun* epilogue,
+            float* y) const {
     const Bounds bounds = activation_bounds(act_);
     const float* base = packed_->data<float>();
     const DepthwiseFilter filter{base, base + stride_, stride_, bounds.lo, bounds.hi};
     const int64_t few =
-        clamps(act_) && !epilogue ? last - first : 2 * g_.dilation[1];  // rows that are near when they are finished
-    for (int64_t row = first, n = 0; row < last; row += n, y += n * g_.out[2] * g_.all_out()) {
+        clamps(act_) && !epilogue ? last - first : 2 * g.dilation[1];  // rows that are near when they are finished
+    for (int64_t row = first, n = 0; row < last; row += n, y += n * g.out[2] * g.all_out()) {
       n = std::min(few, last - row);
-      rows_(g_, x, filter, row, row + n, y);
-      apply_activation(act_, y, 1, n * g_.out[2] * g_.all_out(), 0);
-      if (epilogue) (*epilogue)(y, n * g_.out[2], g_.all_out(), g_.all_out());
+      rows_(g, x, filter, row, row + n, y);
+      apply_activation(act_, y, 1, n * g.out[2] * g.all_out(), 0);
+      if (epilogue) (*epilogue)(y, n * g.out[2], g.all_out(), g.all_out());
     }
   }
 
