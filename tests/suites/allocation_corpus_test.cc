@@ -145,7 +145,6 @@ const std::set<std::string> kAllocatingReferences = {"ArgReduce",
                                                      "Transpose",
                                                      "TreeEnsemble",
                                                      "Unary",
-                                                     "Unsqueeze",
                                                      "Where"};
 
 /// Kernels of nodes whose shapes depend on what inputs hold, so that a run first infers them (ShapeGuard).

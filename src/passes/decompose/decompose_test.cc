@@ -5,6 +5,7 @@
 
 #include "base/cat.h"
 #include "ops/conv/conv.h"
+#include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
 #include "ops/pool/pool.h"
@@ -114,6 +115,32 @@ TEST(Decompose, Bounds) {
                high = random_tensor(DType::kF32, {}, 1, 5, 3);
   check({"both", Op::kClamp, make_attrs<NoAttrs>(), {x, low, high}}, "binary_f32");
   check({"upper", Op::kClamp, make_attrs<NoAttrs>(), {x, {}, high}}, "binary_f32");
+}
+
+TEST(Decompose, IndicesOfDimensions) {
+  const auto integers = [](const Shape& shape, std::vector<int64_t> values) {
+    return Tensor::from<int64_t>(DType::kI64, shape, std::span<const int64_t>(values));
+  };
+  const Tensor x = random_tensor(DType::kF32, {5, 6, 7, 3}, -9, 9, 1);
+  OpCase c{"one", Op::kIndexTensors, make_attrs<IndexAttrs>(), {x, {}, integers({4}, {5, -6, 0, 2})}};
+  check(c, "gather");
+  c = {"two",
+       Op::kIndexTensors,
+       make_attrs<IndexAttrs>(),
+       {x, {}, integers({2, 1}, {-1, 3}), integers({3}, {0, 6, -7})},
+       {2, 3}};
+  check(c, "gather");
+  c.constants.clear();
+  c.label = "two of the run";
+  check(c, "reference", true);
+  c.label = "apart";
+  c.inputs[1] = integers({3}, {0, 4, -5});
+  c.inputs[2] = Tensor();
+  c.constants = {1, 3};
+  check(c, "reference", true);
+  c = {"outside", Op::kIndexTensors, make_attrs<IndexAttrs>(), {x, integers({1}, {4}), integers({2}, {0, 6})}, {1, 2}};
+  for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu})
+    EXPECT_FALSE(run(c, backend).results.ok());
 }
 
 TEST(Decompose, Norms) {

@@ -5,6 +5,8 @@
 #include "ops/common/index.h"
 #include "ops/gather/gather.h"
 #include "ops/reduce/reduce.h"
+#include "ops/shape/element_copy.h"
+#include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
 #include "passes/decompose/rules.h"
 
@@ -99,6 +101,63 @@ std::optional<DecomposedNode> index_put(const NodeSpec& spec) {
   ValueId values = c.input(1);
   if (c.shape(values).elements() != place.elements()) values = c.expand(values, place);
   return c.finish({scatter_nd(c, c.input(0), tuples, c.reshape(values, slices), ScatterAttrs::Reduce::kAdd)});
+}
+
+/// Integers for one dimension, or constants for neighbouring ones, are a Gather along it, or along their product.
+std::optional<DecomposedNode> index_tensors(const NodeSpec& spec) {
+  const Shape& x = spec.inputs[0].shape;
+  size_t first = 0, last = 0;
+  Shape place;
+  bool constant = true;
+  for (size_t i = 1; i < spec.inputs.size(); ++i) {
+    if (!spec.has(i)) {
+      if (first > 0) break;
+      continue;
+    }
+    const auto joint = broadcast_shapes(place, spec.inputs[i].shape);
+    if (!unquantized(spec, {i}, kIndexTypes) || !joint.ok()) return std::nullopt;
+    constant = constant && spec.constant(i);
+    if (first == 0) first = i;
+    last = i;
+    place = *joint;
+  }
+  for (size_t i = last + 1; i < spec.inputs.size(); ++i)
+    if (spec.has(i)) return std::nullopt;
+  if (first == 0 || !unquantized(spec)) return std::nullopt;
+  Decomposition c(spec);
+  GatherAttrs g;
+  g.axis = static_cast<int64_t>(first) - 1;
+  if (first == last) return c.finish({c.add(Op::kGather, make_attrs<GatherAttrs>(g), {c.input(0), c.input(first)})});
+  if (!constant) return std::nullopt;
+  std::vector<int64_t> merged = dims_of(x);
+  merged.erase(merged.begin() + static_cast<ptrdiff_t>(first), merged.begin() + static_cast<ptrdiff_t>(last));
+  int64_t& extent = merged[first - 1] = 1;
+  Tensor flat(DType::kI64, place);
+  auto* const at = flat.data<int64_t>();
+  std::fill_n(at, place.elements(), 0);
+  for (size_t i = first; i <= last; ++i) {
+    const Shape& own = spec.inputs[i].shape;
+    const Shape steps = own.strides();
+    const int shift = place.rank() - own.rank();
+    const int64_t size = x[static_cast<int>(i) - 1];
+    const std::vector<int64_t> values = ints_of(*spec.constant(i));
+    bool inside = true;
+    int64_t entry = 0;
+    for_each_index(place, [&](const int64_t* index) {
+      int64_t from = 0;
+      for (int d = 0; d < own.rank(); ++d)
+        if (own[d] != 1) from += index[d + shift] * steps[d];
+      const auto place_in = index_of(values[static_cast<size_t>(from)], size);
+      inside = place_in.ok();
+      if (inside) at[entry] = at[entry] * size + *place_in;
+      ++entry;
+      return inside;
+    });
+    if (!inside) return std::nullopt;  // an error of the run
+    extent *= size;
+  }
+  return c.finish(
+      {c.add(Op::kGather, make_attrs<GatherAttrs>(g), {c.reshape(c.input(0), merged), c.constant(std::move(flat))})});
 }
 
 /// Lengths that are not constant become indices along time.

@@ -20,6 +20,7 @@ std::optional<DecomposedNode> einsum(const NodeSpec& spec);
 std::optional<DecomposedNode> expert_matmul(const NodeSpec& spec);
 std::optional<DecomposedNode> group_query_attention(const NodeSpec& spec);
 std::optional<DecomposedNode> index_put(const NodeSpec& spec);
+std::optional<DecomposedNode> index_tensors(const NodeSpec& spec);
 std::optional<DecomposedNode> lp_norm(const NodeSpec& spec);
 std::optional<DecomposedNode> lp_pool(const NodeSpec& spec);
 std::optional<DecomposedNode> masked_scatter(const NodeSpec& spec);
