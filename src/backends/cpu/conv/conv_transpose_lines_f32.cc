@@ -222,7 +222,8 @@ class ConvTransposeLinesF32 final : public Kernel {
         spreads_(s.c_out <= kFewChannels && s.dilation[2] == 1),
         zeros_(static_cast<size_t>(s.all_out())),
         reaching_(s, s.columns(), s.c_out) {
-    choose_blocks();
+    // Where products are spread, the order of additions follows from where a stretch begins.
+    choose_blocks(spreads_ && spec.isa.has(IsaFeature::kOneOrder) ? 1 : threads_);
     for (size_t i = 0; i < reaching_.pixel.size(); ++i) reaching_.pixel[i] += reaching_.tap[i];
     packed_ = spec.packs.get(TransposeLinesKey{{s, *spec.constant(1), nullptr}, &gemm_}, [&] {
       Packed packed = pack(spec.constant(1)->read_once());
@@ -263,12 +264,12 @@ class ConvTransposeLinesF32 final : public Kernel {
   }
   /// Stretches of output lines whose products stay in the level-2 cache, and blocks of input lines that are multiplied
   /// at a time.
-  void choose_blocks() {
+  void choose_blocks(int64_t threads) {
     constexpr int64_t kFloats = 96 * 1024;
     const int64_t a_pixel = s_.columns() * s_.reaching_lines() / std::max<int64_t>(1, s_.stride[2]);
     const int64_t most = std::max(kSpreadRows * s_.stride[2], kFloats / std::max<int64_t>(1, a_pixel));
     // Threads share the pixels of a line where lines are fewer.
-    const int64_t shares = std::min(ceil_div(threads_, s_.batch * s_.out[1]), s_.out[2] / (kSpreadRows * s_.stride[2]));
+    const int64_t shares = std::min(ceil_div(threads, s_.batch * s_.out[1]), s_.out[2] / (kSpreadRows * s_.stride[2]));
     stretches_ = std::max(ceil_div(s_.out[2], most), shares);
     stretch_ = ceil_div(s_.out[2], stretches_);
     if (stretches_ == 1) lines_ = std::max<int64_t>(1, std::min(s_.in[1], kSpreadRows / s_.in[2]));
