@@ -13,6 +13,7 @@
 #include "backends/cpu/core/pairs-inl.h"
 #include "backends/cpu/core/slots.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
+#include "base/checked.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/conv/conv_shape.h"
 
@@ -194,11 +195,21 @@ class DepthwiseI8 final : public Kernel {
     return q_.weight(filter[c * g_.filter_o + t * g_.filter_s], c);
   }
   void rows(ThreadPool& pool, const uint8_t* x, const uint8_t* padding, uint8_t* scratch, uint8_t* y) const {
-    in_slots(pool, threads_, g_.out[0] * g_.out[1], [&](int64_t r, int64_t slot) {
-      row(x, padding, r, reinterpret_cast<int32_t*>(scratch + slot * acc_), y + r * g_.out[2] * g_.groups);
+    // Threads share the pixels of a line where lines are fewer.
+    constexpr int64_t kLeast = 16;  // pixels
+    const int64_t lines = g_.out[0] * g_.out[1];
+    const int64_t parts = std::min(ceil_div(threads_, lines), ceil_div(g_.out[2], kLeast));
+    in_slots(pool, threads_, lines * parts, [&](int64_t unit, int64_t slot) {
+      const int64_t r = unit / parts, part = unit % parts;
+      row(x, padding, r, {g_.out[2] * part / parts, g_.out[2] * (part + 1) / parts},
+          reinterpret_cast<int32_t*>(scratch + slot * acc_), y + r * g_.out[2] * g_.groups);
     });
   }
-  void row(const uint8_t* x, const uint8_t* padding, int64_t index, int32_t* acc, uint8_t* y) const {
+  /// Of a row of output pixels: [begin, end).
+  struct Pixels {
+    int64_t begin, end;
+  };
+  void row(const uint8_t* x, const uint8_t* padding, int64_t index, Pixels of, int32_t* acc, uint8_t* y) const {
     const uint8_t* taps[kMaxTaps + 1];
     const int64_t c = g_.groups;
     const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
@@ -209,11 +220,11 @@ class DepthwiseI8 final : public Kernel {
     const int64_t last = g_.in[2] - 1 - (g_.kernel[2] - 1) * g_.dilation[2] + g_.pad[2];
     const int64_t inner = std::max<int64_t>(0, g_.pad[2] + g_.stride[2] - 1) / g_.stride[2];
     const int64_t outer = lines_inside && last >= 0 ? last / g_.stride[2] + 1 : 0;
-    for (int64_t ox = 0, waiting = 0, here = 0; ox < g_.out[2]; ox += here) {
+    for (int64_t ox = of.begin, waiting = 0, here = 0; ox < of.end; ox += here) {
       const int64_t x0 = ox * g_.stride[2] - g_.pad[2];
       here = 1;
       if (ox >= inner && ox < outer) {
-        here = std::min({outer, g_.out[2], ox + batch_ - waiting}) - ox;
+        here = std::min({outer, of.end, ox + batch_ - waiting}) - ox;
         for (int64_t t = 0; t < g_.taps(); ++t) taps[t] = corner + x0 * c + offsets_[static_cast<size_t>(t)];
       } else {
         edge_taps(x, padding, z0, y0, x0, taps);
@@ -221,7 +232,7 @@ class DepthwiseI8 final : public Kernel {
       taps[g_.taps()] = taps[g_.taps() - 1];
       pixels_(taps, pairs_, c, packed_->data<int16_t>(), here, g_.stride[2] * c, acc + waiting * c);
       waiting += here;
-      if (waiting == batch_ || ox + here == g_.out[2]) {
+      if (waiting == batch_ || ox + here == of.end) {
         rescale_(requantize_params_, acc, c, waiting, c, 0, y + (ox + here - waiting) * c, c);
         waiting = 0;
       }

@@ -16,6 +16,7 @@
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/slots.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
+#include "base/checked.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/conv/conv_shape.h"
 
@@ -273,13 +274,23 @@ class DepthwiseVnni final : public Kernel {
   int64_t stride() const { return workspace_stride(rows_.workspace_bytes(), threads_); }
   void rows(ThreadPool& pool, const uint8_t* x, uint8_t* scratch, uint8_t* y) const {
     const auto zero = static_cast<uint8_t>(q_.x_signed ? q_.x_zero + 128 : q_.x_zero);
-    ranges_in_slots(pool, threads_, g_.out[0] * g_.out[1], [&](int64_t first, int64_t last, int64_t slot) {
+    // Threads share the bundles of a line where lines are fewer.
+    const int64_t lines = g_.out[0] * g_.out[1], parts = std::min(ceil_div(threads_, lines), row_.count);
+    ranges_in_slots(pool, threads_, lines * parts, [&](int64_t first, int64_t last, int64_t slot) {
       uint8_t* workspace = scratch + slot * stride();
       const uint8_t* const outside = rows_.begin(workspace, zero);
-      for (int64_t r = first; r < last; ++r) row(x, outside, r, workspace, y + r * g_.out[2] * g_.groups);
+      for (int64_t unit = first; unit < last; ++unit) {
+        const int64_t r = unit / parts, part = unit % parts;
+        row(x, outside, r, {row_.count * part / parts, row_.count * (part + 1) / parts}, workspace,
+            y + r * g_.out[2] * g_.groups);
+      }
     });
   }
-  void row(const uint8_t* x, const uint8_t* outside, int64_t index, uint8_t* workspace, uint8_t* y) const {
+  /// Of a row of output pixels: [begin, end).
+  struct Bundles {
+    int64_t begin, end;
+  };
+  void row(const uint8_t* x, const uint8_t* outside, int64_t index, Bundles of, uint8_t* workspace, uint8_t* y) const {
     const uint8_t* taps[kMaxTaps + 4];
     int64_t n = 0;
     const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
@@ -289,11 +300,15 @@ class DepthwiseVnni final : public Kernel {
         for (int64_t offset : offsets_) taps[n++] = line + offset;
       }
     while (n % 4) taps[n++] = outside;
+    const int64_t before = of.begin * row_.step;
+    for (int64_t i = 0; i < n; ++i) taps[i] += before;
     DepthwiseRow r = row_;
+    r.count = of.end - of.begin;
+    r.last -= before;
     r.taps = taps;
     r.weights = weights_->data<char>();
     r.rules = rules_->data<char>();
-    r.out = y;
+    r.out = y + before;
     function_(r);
   }
 
