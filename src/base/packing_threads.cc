@@ -1,4 +1,4 @@
-#include "backends/cpu/core/packing_threads.h"
+#include "base/packing_threads.h"
 
 #include <algorithm>
 #include <cstdlib>

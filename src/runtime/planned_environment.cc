@@ -11,6 +11,7 @@
 #include "base/huge_pages.h"
 #include "base/large_memory.h"
 #include "base/mapped_file.h"
+#include "base/packing_threads.h"
 #include "base/selection.h"
 #include "ops/control/bodies.h"
 #include "ops/elementwise/elementwise.h"
@@ -189,6 +190,8 @@ Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType>
   if (update == PlanUpdate::kDone) return list.front().get();
   const Plan* before = list.empty() ? nullptr : list.front().get();
   if (mode_ == CompileMode::kRun) expect_blocks(size.constants);
+  std::optional<PackingThreads::Use> packing;
+  if (mode_ == CompileMode::kRun) packing.emplace(threads);
   SMELT_ASSIGN(auto plan, build_plan(*this, graph, inputs, given, role, before));
   if (mode_ == CompileMode::kRun) reserve_scratch(*plan);
   if (role == GraphRole::kEntry) {

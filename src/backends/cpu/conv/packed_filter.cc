@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "backends/cpu/conv/filter_key.h"
-#include "backends/cpu/core/packing_threads.h"
 #include "base/checked.h"
+#include "base/packing_threads.h"
 #include "tensor/pages.h"
 
 namespace smelt {

@@ -10,11 +10,11 @@
 #include "backends/cpu/conv/winograd_choice.h"
 #include "backends/cpu/core/cost.h"
 #include "backends/cpu/core/kernel.h"
-#include "backends/cpu/core/packing_threads.h"
 #include "backends/cpu/core/segment_kernel.h"
 #include "backends/cpu/gemm/strassen_f32.h"
 #include "base/huge_pages.h"
 #include "base/large_memory.h"
+#include "base/packing_threads.h"
 #include "base/recycled_memory.h"
 #include "base/selection.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "backends/cpu/core/packing_threads.h"
 #include "base/checked.h"
 #include "base/mapped_file.h"
+#include "base/packing_threads.h"
 #include "smelt/tensor.h"
 #include "tensor/pages.h"
 

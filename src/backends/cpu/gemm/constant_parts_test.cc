@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "backends/cpu/core/kernel.h"
-#include "backends/cpu/core/packing_threads.h"
 #include "base/mapped_file.h"
+#include "base/packing_threads.h"
 #include "base/thread_pool.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tested_levels.h"

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/core/packing_threads.h"
 #include "backends/cpu/gemm/pack_constant.h"
 #include "base/cat.h"
+#include "base/packing_threads.h"
 #include "base/thread_pool.h"
 #include "tests/support/cpu_check.h"
 
