@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/huge_pages.h"
+#include "tests/support/temporary_folder.h"
 
 namespace smelt {
 namespace {
@@ -113,7 +114,8 @@ TEST(LargeMemory, BegunBlocksTakeWhatOthersLeave) {
 }
 
 TEST(HugePages, AHostTakesFreeMemoryWhereBlocksHaveAnOrder) {
-  const std::string path = ::testing::TempDir() + "page_reporting_order";
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "page_reporting_order";
   const auto reports = [&](const char* text) {
     std::ofstream(path) << text;
     return reports_free_memory(path.c_str());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/resident_pages.h"
+#include "tests/support/temporary_folder.h"
 
 namespace smelt {
 namespace {
@@ -17,7 +18,8 @@ using test::resident_pages;
 
 TEST(MappedFile, ReleasedPagesAreReadAgain) {
   constexpr int64_t kBytes = 32 << 20;
-  const std::string path = ::testing::TempDir() + "released_pages.bin";
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "released_pages.bin";
   std::ofstream(path, std::ios::binary) << "begin";
   std::filesystem::resize_file(path, kBytes);
   auto file = MappedFile::open(path);
@@ -32,12 +34,12 @@ TEST(MappedFile, ReleasedPagesAreReadAgain) {
   EXPECT_EQ(bytes[0], std::byte{'b'});
   EXPECT_EQ(std::count(bytes.begin(), bytes.end(), std::byte{0}), kBytes - 5);
   file->reset();
-  std::filesystem::remove(path);
 }
 
 TEST(MappedFile, CopiesBytesOfFilesAndOtherMemory) {
   constexpr int64_t kBytes = 3 << 20;
-  const std::string path = ::testing::TempDir() + "copied_bytes.bin";
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "copied_bytes.bin";
   std::vector<char> contents(kBytes);
   for (size_t i = 0; i < contents.size(); ++i) contents[i] = static_cast<char>(i * 7 + i / 251);
   std::ofstream(path, std::ios::binary).write(contents.data(), kBytes);
@@ -78,12 +80,12 @@ TEST(MappedFile, CopiesBytesOfFilesAndOtherMemory) {
   std::fill(contents.begin() + 100'000, contents.begin() + 102'400, 0);
   expect_copied(mapped, 90'000, 12'400);
   file->reset();
-  std::filesystem::remove(path);
 }
 
 TEST(MappedFile, WhatWasReadFromTheFileIsNotGivenBack) {
   constexpr size_t kBytes = size_t{8} << 20;
-  const std::string path = ::testing::TempDir() + "read_bytes.bin";
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "read_bytes.bin";
   std::ofstream(path, std::ios::binary) << "begin";
   std::filesystem::resize_file(path, kBytes);
   auto file = MappedFile::open(path);
@@ -106,7 +108,6 @@ TEST(MappedFile, WhatWasReadFromTheFileIsNotGivenBack) {
   }
   EXPECT_LT(resident_pages() - before, expected / 4);
   file->reset();
-  std::filesystem::remove(path);
 }
 
 TEST(MappedFile, OtherMemoryStays) {

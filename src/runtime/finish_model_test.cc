@@ -15,6 +15,7 @@
 #include "runtime/model_access.h"
 #include "tests/support/module.h"
 #include "tests/support/resident_pages.h"
+#include "tests/support/temporary_folder.h"
 
 namespace smelt {
 namespace {
@@ -23,7 +24,8 @@ using test::resident_pages;
 
 TEST(FinishModel, PagesOfTheFileAndSpareMemoryGoBack) {
   constexpr int64_t kBytes = 32 << 20;
-  const std::string path = ::testing::TempDir() + "finished_model.bin";
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "finished_model.bin";
   std::ofstream(path, std::ios::binary) << "begin";
   std::filesystem::resize_file(path, kBytes);
   auto file = MappedFile::open(path);
@@ -42,7 +44,6 @@ TEST(FinishModel, PagesOfTheFileAndSpareMemoryGoBack) {
   const Module& made = module_of(*model);
   EXPECT_EQ(made.file.size(), bytes.size());
   EXPECT_EQ(made.graphs[0].values.capacity(), made.graphs[0].values.size());
-  std::filesystem::remove(path);
 }
 
 }  // namespace
