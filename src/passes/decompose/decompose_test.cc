@@ -139,7 +139,8 @@ TEST(Decompose, IndicesOfDimensions) {
   c.constants = {1, 3};
   check(c, "reference", true);
   c = {"outside", Op::kIndexTensors, make_attrs<IndexAttrs>(), {x, integers({1}, {4}), integers({2}, {0, 6})}, {1, 2}};
-  for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) EXPECT_FALSE(run(c, backend).results.ok());
+  for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu})
+    EXPECT_FALSE(run(c, backend).results.ok());
 }
 
 TEST(Decompose, Norms) {
