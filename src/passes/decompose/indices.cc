@@ -1,11 +1,12 @@
 // Operators around indices and masks that a run computes: comparisons, selections, gathers and scatters.
+#include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "ops/common/broadcast.h"
 #include "ops/common/index.h"
 #include "ops/gather/gather.h"
 #include "ops/reduce/reduce.h"
-#include "ops/shape/element_copy.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
 #include "passes/decompose/rules.h"
@@ -136,23 +137,17 @@ std::optional<DecomposedNode> index_tensors(const NodeSpec& spec) {
   auto* const at = flat.data<int64_t>();
   std::fill_n(at, place.elements(), 0);
   for (size_t i = first; i <= last; ++i) {
-    const Shape& own = spec.inputs[i].shape;
-    const Shape steps = own.strides();
-    const int shift = place.rank() - own.rank();
     const int64_t size = x[static_cast<int>(i) - 1];
     const std::vector<int64_t> values = ints_of(*spec.constant(i));
     bool inside = true;
-    int64_t entry = 0;
-    for_each_index(place, [&](const int64_t* index) {
-      int64_t from = 0;
-      for (int d = 0; d < own.rank(); ++d)
-        if (own[d] != 1) from += index[d + shift] * steps[d];
-      const auto place_in = index_of(values[static_cast<size_t>(from)], size);
-      inside = place_in.ok();
-      if (inside) at[entry] = at[entry] * size + *place_in;
-      ++entry;
-      return inside;
-    });
+    BroadcastWalk<1>(place, {spec.inputs[i].shape})
+        .each_row([&](int64_t to, const std::array<int64_t, 1>& from, int64_t count, const auto& steps) {
+          for (int64_t k = 0; k < count && inside; ++k) {
+            const auto index = index_of(values[static_cast<size_t>(from[0] + k * steps[0])], size);
+            inside = index.ok();
+            if (inside) at[to + k] = at[to + k] * size + *index;
+          }
+        });
     if (!inside) return std::nullopt;  // an error of the run
     extent *= size;
   }
