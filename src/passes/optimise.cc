@@ -27,7 +27,7 @@ Status optimise(Module& module, const Evaluate& evaluate) {
     fuse_activations(graph);
     if (builds_op("DepthSpace") && builds_op("Conv")) shuffle_pixels_in_blocks(graph);
     if (builds_op("DequantizeLinear")) fuse_quantization(graph);
-    if (builds_op("Gather")) gather_before_dequantize(graph);
+    if (builds_op("Gather") || builds_op("EmbeddingLookup")) gather_before_dequantize(graph);
     if (builds_op("Pad")) fuse_pads(graph);
     if (builds_op("Transpose")) {
       merge_transposes(graph);

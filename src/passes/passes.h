@@ -52,7 +52,8 @@ void fold_shape_arithmetic(Module& module, Graph& graph, const Evaluate& evaluat
 /// or casts it back to the integers that it was; their readers read the value itself.
 void remove_identities(Graph& graph);
 /// Moves a Gather of dequantized constant integers, embeddings for example, before the DequantizeLinear of one scale:
-/// only the integers that are read become real numbers.
+/// only the integers that are read become real numbers. Tables of float16 values that are deferred as float32 are read
+/// as they lie, too.
 void gather_before_dequantize(Graph& graph);
 /// Moves Dequantizes behind nodes that only move elements, where Quantizes alone read these: the integers are moved.
 void sink_dequantize(Graph& graph);

@@ -7,19 +7,28 @@
 #include <limits>
 
 namespace smelt {
+namespace {
 
-float f16_to_f32(uint16_t h) {
-  const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
-  const uint32_t exponent = (h >> 10) & 0x1f, mantissa = h & 0x3ff;
-  if (exponent == 0) {
-    const float f = std::ldexp(static_cast<float>(mantissa), -24);
-    return sign ? -f : f;
-  }
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
-  return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+/// Without branches, so that loops over it become vectors, and without subnormal numbers, so that no processor's mode
+/// matters: m * 2^-24 is the difference of two normal numbers.
+inline float widened_f16(uint16_t h) {
+  constexpr uint32_t kExponent = 31u << 23, kRebias = 112u << 23, kLeast = 113u << 23;
+  const uint32_t shifted = static_cast<uint32_t>(h & 0x7fff) << 13, exponent = shifted & kExponent;
+  const uint32_t normal = shifted + kRebias, infinite = normal + kRebias;
+  const auto subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(shifted + kLeast) - std::bit_cast<float>(kLeast));
+  const uint32_t magnitude = exponent == 0 ? subnormal : exponent == kExponent ? infinite : normal;
+  return std::bit_cast<float>(magnitude | static_cast<uint32_t>(h & 0x8000) << 16);
 }
 
-namespace {
+/// Loops of a constant count become vectors where others don't.
+template <typename Convert>
+void widen_all(const uint16_t* from, int64_t n, float* to, Convert convert) {
+  constexpr int64_t kBlock = 32;
+  int64_t i = 0;
+  for (; i + kBlock <= n; i += kBlock)
+    for (int64_t j = 0; j < kBlock; ++j) to[i + j] = convert(from[i + j]);
+  for (; i < n; ++i) to[i] = convert(from[i]);
+}
 
 /// Rounds |value| to a binary format of `mantissa` bits and smallest normal exponent `min_exp`, half to even, in
 /// double.
@@ -339,17 +348,18 @@ void to_doubles(const Tensor& t, double* out) {
   }
   for (int64_t i = 0; i < n; ++i) out[i] = get_double(t, i);
 }
+float f16_to_f32(uint16_t h) { return widened_f16(h); }
 void to_floats(const Tensor& t, float* out) {
   if (t.dtype() == DType::kF32) {
     if (t.elements()) std::memcpy(out, t.raw(), static_cast<size_t>(t.elements()) * 4);
     return;
   }
   if (t.dtype() == DType::kF16) {
-    std::transform(t.data<uint16_t>(), t.data<uint16_t>() + t.elements(), out, f16_to_f32);
+    widen_all(t.data<uint16_t>(), t.elements(), out, [](uint16_t h) { return widened_f16(h); });
     return;
   }
   if (t.dtype() == DType::kBF16) {
-    std::transform(t.data<uint16_t>(), t.data<uint16_t>() + t.elements(), out, bf16_to_f32);
+    widen_all(t.data<uint16_t>(), t.elements(), out, [](uint16_t b) { return bf16_to_f32(b); });
     return;
   }
   for (int64_t i = 0; i < t.elements(); ++i) out[i] = static_cast<float>(get_double(t, i));

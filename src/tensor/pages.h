@@ -32,6 +32,10 @@ inline const Tensor* float16_source(const Tensor& constant) {
   return widens && source->elements() == constant.elements() ? source : nullptr;
 }
 
+/// The float32 values of float16 or bfloat16 elements. Large ones are made when they are packed, and do not stay:
+/// float16_source() finds what those of float16 are made of.
+Tensor as_float32(const Tensor& narrow);
+
 /// The elements of a constant, aligned, for those who read them this once: see Tensor::read_once().
 [[gnu::noinline]] std::shared_ptr<const void> elements_once(const Tensor& constant);
 

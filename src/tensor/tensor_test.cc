@@ -4,8 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstring>
+#include <numeric>
 #include <thread>
+#include <vector>
+
+#include "tensor/numeric.h"
 
 namespace smelt {
 namespace {
@@ -90,6 +96,27 @@ TEST(Tensor, ClonesOfUnalignedViewsAreTensorsOfTheirOwn) {
     clone = u.tensor.clone();
   }
   EXPECT_EQ(clone.data<float>()[4], 4.0f);
+}
+
+/// Every value of float16, by the sum that its bits stand for.
+TEST(Numeric, Float16IsWidenedExactly) {
+  constexpr int kValues = 1 << 16;
+  std::vector<uint16_t> bits(kValues);
+  std::iota(bits.begin(), bits.end(), uint16_t{0});
+  std::vector<float> wide(kValues);
+  to_floats(Tensor::view(DType::kF16, Shape{kValues}, bits.data(), nullptr), wide.data());
+  for (int i = 0; i < kValues; ++i) {
+    const int exponent = i >> 10 & 31, mantissa = i & 1023;
+    const float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
+                                          : std::ldexp(static_cast<float>(1024 + mantissa), exponent - 25);
+    const float f = wide[static_cast<size_t>(i)];
+    ASSERT_EQ(std::signbit(f), i >> 15 != 0) << i;
+    ASSERT_EQ(std::bit_cast<uint32_t>(f), std::bit_cast<uint32_t>(f16_to_f32(static_cast<uint16_t>(i)))) << i;
+    if (exponent < 31)
+      ASSERT_EQ(std::fabs(f), magnitude) << i;
+    else
+      ASSERT_TRUE(mantissa == 0 ? std::isinf(f) : std::isnan(f)) << i;
+  }
 }
 
 }  // namespace

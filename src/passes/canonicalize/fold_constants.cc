@@ -58,7 +58,19 @@ std::vector<char> parameters_of_channels(const Graph& g) {
   return is;
 }
 
+/// The constant whose float16 or bfloat16 elements the node gives as float32; nullptr for another node.
+const Tensor* narrow_constant(const Graph& g, const Node& n) {
+  if ((n.op != Op::kCast && n.op != Op::kDequantize) || n.inputs[0] == kNoValue) return nullptr;
+  const Value &x = g.value(n.inputs[0]), &y = g.value(n.outputs[0]);
+  const bool widens = x.type.dtype == DType::kF16 || x.type.dtype == DType::kBF16;
+  return widens && y.type.dtype == DType::kF32 && !x.type.quant && !y.type.quant ? x.constant.get() : nullptr;
+}
+
 bool fold(Graph& graph, const Node& n, Weights weights, const Evaluate& evaluate) {
+  if (const Tensor* narrow = narrow_constant(graph, n)) {
+    graph.value(n.outputs[0]).constant = std::make_shared<const Tensor>(as_float32(*narrow));
+    return true;
+  }
   if (!foldable(graph, n, weights)) return false;
   std::vector<Datum> in, out;
   for (ValueId id : n.inputs) {

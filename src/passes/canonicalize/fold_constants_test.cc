@@ -5,6 +5,7 @@
 #include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
 #include "passes/passes.h"
+#include "tensor/numeric.h"
 #include "tests/support/module.h"
 #include "tests/support/op_case.h"
 #include "tests/support/op_runner.h"
@@ -59,6 +60,29 @@ TEST(FoldConstants, SmallOnesAndOutputsStay) {
   Cubed read(200, true);
   EXPECT_EQ(read.fold(), (std::vector<ValueId>{read.square, read.cube}));
   EXPECT_TRUE(read.is_constant(read.square));
+}
+
+/// y = float32 values of a constant [rows, 1000].
+TEST(FoldConstants, LargeNarrowFloatsAreWidenedWhereTheyAreRead) {
+  for (const DType narrow : {DType::kF16, DType::kBF16})
+    for (const int64_t rows : {1, 200}) {
+      auto module = test::module_of_one_graph();
+      Builder b(*module, 0);
+      const ValueId w = b.constant("w", test::random_tensor(narrow, {rows, 1000}, -1, 1, 2));
+      const ValueId cast = b.op(Op::kCast, make_attrs<CastAttrs>(DType::kF32), {w}).value();
+      const ValueId real = b.value("", ValueType::tensor(DType::kF32, Shape{rows, 1000}));
+      EXPECT_TRUE(b.node_to(Op::kDequantize, make_attrs<NoAttrs>(), {w}, {real}).ok());
+      b.graph().outputs = {cast, real};
+      Graph& g = module->graphs[0];
+      EXPECT_EQ(fold_constants(g, convert::NodeRunner(*module).evaluate()), (std::vector<ValueId>{cast, real}));
+      EXPECT_TRUE(g.nodes.empty());
+      for (const ValueId id : {cast, real}) {
+        const Tensor& constant = *g.value(id).constant;
+        EXPECT_EQ(constant.source() != nullptr, constant.elements() > 1024);
+        for (int64_t i = 0; i < constant.elements(); ++i)
+          ASSERT_EQ(get_double(constant, i), get_double(*g.value(w).constant, i));
+      }
+    }
 }
 
 /// Exporters write equal weights once, quantizers quantize each use: of one use, the weights are quantized already.

@@ -23,9 +23,47 @@ bool dequantizes_constant(const Graph& g, const Node& n) {
   return n.inputs.size() < 3 || n.inputs[2] == kNoValue || (constant(2) && constant(2)->elements() == 1);
 }
 
+/// The float16 or bfloat16 elements that a constant of float32 is deferred from; nullptr: none.
+const Tensor* narrow_source(const Graph& g, ValueId id) {
+  const Tensor* const x = id == kNoValue ? nullptr : g.value(id).constant.get();
+  const Tensor* const source = x ? x->source() : nullptr;
+  if (!source || x->dtype() != DType::kF32 || source->shape() != x->shape()) return nullptr;
+  return source->dtype() == DType::kF16 || source->dtype() == DType::kBF16 ? source : nullptr;
+}
+
+/// Rows of narrow floats become float32 as they are read, not all of them before.
+void gather_narrow_floats(Graph& graph) {
+  std::vector<Node> nodes = std::move(graph.nodes);
+  graph.nodes.clear();
+  const auto narrow = [&](ValueId like, const Tensor& elements) {
+    Value v;
+    v.name = graph.value(like).name;
+    v.type = graph.value(like).type;
+    v.type.dtype = elements.dtype();
+    return v;
+  };
+  for (Node& n : nodes) {
+    const bool gathers = n.op == Op::kGather && n.inputs.size() == 2, looks_up = n.op == Op::kEmbeddingLookup;
+    const size_t data = looks_up ? 1 : 0;
+    const Tensor* const source = gathers || looks_up ? narrow_source(graph, n.inputs[data]) : nullptr;
+    if (!source) {
+      graph.nodes.push_back(std::move(n));
+      continue;
+    }
+    Value table = narrow(n.inputs[data], *source);
+    table.constant = std::make_shared<const Tensor>(*source);
+    n.inputs[data] = graph.add_value(std::move(table));
+    const ValueId y = n.outputs[0];
+    if (gathers) n.outputs[0] = graph.add_value(narrow(y, *source));
+    graph.nodes.push_back(n);
+    if (gathers) append_cast(graph, n.outputs[0], y, "gather");
+  }
+}
+
 }  // namespace
 
 void gather_before_dequantize(Graph& graph) {
+  gather_narrow_floats(graph);
   std::vector<int> producer(graph.values.size(), -1);  // of what dequantizes_constant()
   const auto producer_of_data = [&](const Node& n) {
     const ValueId x = n.op == Op::kGather && n.inputs.size() == 2 ? n.inputs[0] : kNoValue;

@@ -5,6 +5,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
 #include "passes/passes.h"
+#include "tensor/pages.h"
 #include "tests/support/module.h"
 #include "tests/support/op_case.h"
 #include "tests/support/op_runner.h"
@@ -39,6 +40,30 @@ TEST(GatherBeforeDequantize, OfConstantIntegers) {
   EXPECT_EQ(b.graph().nodes[1].op, Op::kDequantizeLinear);
   test::expect_near(test::run_on_reference(module, x), before, 0, 0);
 }
+
+/// Tables of float16 values that the graph wants as float32.
+class GatherOfFloat16 : public testing::TestWithParam<Op> {};
+TEST_P(GatherOfFloat16, WidensTheRowsAlone) {
+  auto module = test::module_of_one_graph();
+  Builder b(*module, 0);
+  const bool looks_up = GetParam() == Op::kEmbeddingLookup;
+  const ValueId ids = b.input("ids", ValueType::tensor(DType::kI32, Shape{3}));
+  const ValueId table = b.constant("table", as_float32(test::random_tensor(DType::kF16, {50, 64}, -1, 1, 1)));
+  GatherAttrs gather;
+  gather.axis = 0;
+  const auto attrs = looks_up ? make_attrs<NoAttrs>() : make_attrs<GatherAttrs>(gather);
+  const ValueId y = b.op(GetParam(), attrs, looks_up ? std::vector{ids, table} : std::vector{table, ids}).value();
+  b.graph().outputs = {y};
+  const Tensor x = Tensor::from<int32_t>(DType::kI32, {3}, std::vector<int32_t>{49, 0, 7});
+  const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), x));
+  gather_before_dequantize(b.graph());
+  EXPECT_TRUE(verify(*module).ok());
+  const Node& node = b.graph().nodes[0];
+  EXPECT_EQ(b.graph().value(node.inputs[looks_up ? 1 : 0]).type.dtype, DType::kF16);
+  EXPECT_EQ(b.graph().nodes.size(), looks_up ? 1U : 2U);
+  test::expect_near(test::run_on_reference(module, x), before, 0, 0);
+}
+INSTANTIATE_TEST_SUITE_P(Readers, GatherOfFloat16, testing::Values(Op::kGather, Op::kEmbeddingLookup));
 
 }  // namespace
 }  // namespace smelt

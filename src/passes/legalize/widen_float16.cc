@@ -9,7 +9,6 @@
 #include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
 #include "passes/passes.h"
-#include "tensor/numeric.h"
 #include "tensor/pages.h"
 
 namespace smelt {
@@ -46,19 +45,6 @@ bool moves_any_type(Op op) {
     default:
       return false;
   }
-}
-
-/// The values as float32. Large ones are made when they are packed, and do not stay: float16_source() finds them.
-Tensor widened(const Tensor& t) {
-  if (t.bytes() > kWorthDeferring)
-    return Tensor::deferred(DType::kF32, t.shape(), t, [](const Tensor& from, int64_t first, int64_t count, void* to) {
-      std::vector<uint16_t> narrow(static_cast<size_t>(count));
-      from.copy_elements(first, count, narrow.data());
-      to_floats(Tensor::view(from.dtype(), Shape{count}, narrow.data(), nullptr), static_cast<float*>(to));
-    });
-  Tensor real(DType::kF32, t.shape());
-  to_floats(t, real.data<float>());
-  return real;
 }
 
 class Widener {
@@ -133,7 +119,7 @@ class Widener {
     if (made != kNoValue) return made;
     made = add_wide(id);
     if (const auto& constant = g_.value(id).constant) {
-      g_.value(made).constant = std::make_shared<const Tensor>(widened(*constant));
+      g_.value(made).constant = std::make_shared<const Tensor>(as_float32(*constant));
     } else {
       append_cast(g_, id, made, "widen");
     }
