@@ -5,6 +5,7 @@
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/matmul/matmul_row_f16.cc"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
 
@@ -18,39 +19,38 @@ HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// y[j] = x times column j of w for j < kColumns. k: a multiple of 8.
-template <int kColumns>
-HWY_INLINE void dot_columns(const float* x, const hwy::float16_t* w, int64_t k, float* y) {
+/// x times the column w. k: a multiple of 8. What follows the column in memory is fetched before it is wanted.
+HWY_INLINE float dot_column(const float* x, const hwy::float16_t* w, int64_t k) {
+  constexpr int kSums = 4;
+  constexpr int64_t kAhead = 2048;  // elements
   const hn::ScalableTag<float> d;
+  const hn::Rebind<hwy::float16_t, decltype(d)> half;
   const hn::CappedTag<float, 8> d8;
+  const hn::Rebind<hwy::float16_t, decltype(d8)> half8;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d)), few = static_cast<int64_t>(hn::Lanes(d8));
-  hn::Vec<decltype(d)> sums[kColumns];
-  for (int j = 0; j < kColumns; ++j) sums[j] = hn::Zero(d);
+  hn::Vec<decltype(d)> sums[kSums];
+  for (auto& s : sums) s = hn::Zero(d);
   int64_t i = 0;
-  for (; i + lanes <= k; i += lanes) {
-    const auto v = hn::LoadU(d, x + i);
+  for (; i + kSums * lanes <= k; i += kSums * lanes) {
 #pragma GCC unroll 4
-    for (int j = 0; j < kColumns; ++j)
-      sums[j] =
-          hn::MulAdd(v, hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, decltype(d)>(), w + j * k + i)), sums[j]);
+    for (int j = 0; j < kSums; ++j) {
+      const int64_t at = i + j * lanes;
+      if (j * lanes % 32 == 0) hwy::Prefetch(w + at + kAhead);
+      sums[j] = hn::MulAdd(hn::LoadU(d, x + at), hn::PromoteTo(d, hn::LoadU(half, w + at)), sums[j]);
+    }
   }
-  for (int j = 0; j < kColumns; ++j) y[j] = hn::GetLane(hn::SumOfLanes(d, sums[j]));
-  if (i == k) return;
-  for (int j = 0; j < kColumns; ++j) {
-    auto rest = hn::Zero(d8);
-    for (int64_t at = i; at < k; at += few)
-      rest = hn::MulAdd(hn::LoadU(d8, x + at),
-                        hn::PromoteTo(d8, hn::LoadU(hn::Rebind<hwy::float16_t, decltype(d8)>(), w + j * k + at)), rest);
-    y[j] += hn::GetLane(hn::SumOfLanes(d8, rest));
-  }
+  for (; i + lanes <= k; i += lanes)
+    sums[0] = hn::MulAdd(hn::LoadU(d, x + i), hn::PromoteTo(d, hn::LoadU(half, w + i)), sums[0]);
+  float y = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
+  if (i == k) return y;
+  auto rest = hn::Zero(d8);
+  for (; i < k; i += few) rest = hn::MulAdd(hn::LoadU(d8, x + i), hn::PromoteTo(d8, hn::LoadU(half8, w + i)), rest);
+  return y + hn::GetLane(hn::SumOfLanes(d8, rest));
 }
 
 /// y[j] = x times column j of w for j < n. k: a multiple of 8.
 void row_times_f16(const float* x, const hwy::float16_t* w, int64_t k, int64_t n, float* y) {
-  constexpr int kTogether = 4;
-  int64_t j = 0;
-  for (; j + kTogether <= n; j += kTogether) dot_columns<kTogether>(x, w + j * k, k, y + j);
-  for (; j < n; ++j) dot_columns<1>(x, w + j * k, k, y + j);
+  for (int64_t j = 0; j < n; ++j) y[j] = dot_column(x, w + j * k, k);
 }
 
 }  // namespace smelt::HWY_NAMESPACE
