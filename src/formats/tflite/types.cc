@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/mapped_file.h"
 #include "formats/rules.h"
 #include "formats/tflite/reader.h"
 #include "tensor/numeric.h"
@@ -46,8 +47,8 @@ namespace {
 /// Far beyond every 8- and 16-bit range; fixed-point kernels subtract zero points in 32 bits.
 constexpr int64_t kMaxZeroPoint = int64_t{1} << 20;
 
-/// A constant tensor of the subgraph that holds quantization parameters, as doubles.
-Result<std::vector<double>> parameter_values(SubgraphReader& subgraph, int index, const char* what) {
+/// A constant tensor of the subgraph that holds quantization parameters.
+Result<Tensor> parameter_values(SubgraphReader& subgraph, int index, const char* what) {
   const auto* tables = subgraph.reader().model().subgraphs()->Get(static_cast<uint32_t>(subgraph.index()))->tensors();
   if (index < 0 || index >= subgraph.tensors())
     return InvalidModel(what, " of the quantization is tensor ", index, ", the subgraph has ", subgraph.tensors());
@@ -65,10 +66,8 @@ Result<std::vector<double>> parameter_values(SubgraphReader& subgraph, int index
   if (bytes.size() != Tensor::byte_size(dtype, n))
     return InvalidModel(what, " of the quantization (tensor ", index, ") have no constant contents");
   SMELT_ASSIGN(Tensor copy, Tensor::allocate(dtype, shape, false));
-  if (!bytes.empty()) std::memcpy(copy.raw(), bytes.data(), bytes.size());
-  std::vector<double> out(static_cast<size_t>(n));
-  to_doubles(copy, out.data());
-  return out;
+  if (!bytes.empty()) copy_file_bytes(bytes.data(), bytes.size(), copy.raw());
+  return copy;
 }
 
 /// A scale is positive and finite. 0 makes every value 0: among the scales of a constant it stands for a channel, row
@@ -112,22 +111,23 @@ Result<QuantPtr> blockwise(SubgraphReader& subgraph, const tfl::BlockwiseQuantiz
   q->axis = shape.rank() - 1;
   q->block = b.block_size();
   q->rounding = Rounding::kFixedDouble;
-  SMELT_ASSIGN(const auto scales, parameter_values(subgraph, b.scales(), "scales"));
+  SMELT_ASSIGN(const Tensor scales, parameter_values(subgraph, b.scales(), "scales"));
   Shape blocks = shape;
   blocks[q->axis] = ceil_div(shape.back(), q->block);
   SMELT_ASSIGN(const int64_t count, blocks.checked_elements());
-  if (static_cast<int64_t>(scales.size()) != count)
-    return InvalidModel(scales.size(), " block scales, ", count, " expected for shape ", shape.str(), " and blocks of ",
-                        q->block);
-  for (const double s : scales) {
-    SMELT_TRY(check_scale(subgraph, static_cast<float>(s), true, may_be_zero));
-    q->scales.push_back(static_cast<float>(s));
-  }
+  if (scales.elements() != count)
+    return InvalidModel(scales.elements(), " block scales, ", count, " expected for shape ", shape.str(),
+                        " and blocks of ", q->block);
+  q->scales.resize(static_cast<size_t>(count));
+  to_floats(scales, q->scales.data());
+  if (!all_positive(q->scales))
+    for (const float s : q->scales) SMELT_TRY(check_scale(subgraph, s, true, may_be_zero));
   if (b.zero_points() > 0) {
-    SMELT_ASSIGN(const auto zeros, parameter_values(subgraph, b.zero_points(), "zero points"));
-    if (static_cast<int64_t>(zeros.size()) != count && zeros.size() != 1)
-      return InvalidModel(zeros.size(), " block zero points, ", count, " expected");
-    for (const double z : zeros) {
+    SMELT_ASSIGN(const Tensor zeros, parameter_values(subgraph, b.zero_points(), "zero points"));
+    if (zeros.elements() != count && zeros.elements() != 1)
+      return InvalidModel(zeros.elements(), " block zero points, ", count, " expected");
+    for (int64_t i = 0; i < zeros.elements(); ++i) {
+      const double z = get_double(zeros, i);
       if (!(std::fabs(z) <= kMaxZeroPoint)) return InvalidModel("block zero point ", z);
       q->zero_points.push_back(static_cast<int32_t>(z));
     }

@@ -135,13 +135,15 @@ bool is_ordered_filter(const ConvShape& g, const Tensor& filter, const std::vect
   const bool shifted = std::ranges::any_of(q.zero_points, [](int32_t z) { return z != 0; });
   scales_.resize(static_cast<size_t>(blocks_ * n_));
   if (shifted) zeros_.resize(scales_.size());
-  for (int64_t i = 0; i < blocks_; ++i)
-    for (int64_t n = 0; n < n_; ++n) {
-      const int64_t p = scales == 1 ? 0 : !per_block ? n : k_axis == 1 ? n * blocks_ + i : i * n_ + n;
-      const auto to = static_cast<size_t>(i * n_ + n);
-      scales_[to] = q.scale(p);
-      if (shifted) zeros_[to] = static_cast<int16_t>(q.zero_point(zeros > 1 ? p : 0));
-    }
+  constexpr int64_t kTogether = 16;  // columns, whose scales lie apart
+  for (int64_t first = 0; first < n_; first += kTogether)
+    for (int64_t i = 0; i < blocks_; ++i)
+      for (int64_t n = first; n < std::min(first + kTogether, n_); ++n) {
+        const int64_t p = scales == 1 ? 0 : !per_block ? n : k_axis == 1 ? n * blocks_ + i : i * n_ + n;
+        const auto to = static_cast<size_t>(i * n_ + n);
+        scales_[to] = q.scale(p);
+        if (shifted) zeros_[to] = static_cast<int16_t>(q.zero_point(zeros > 1 ? p : 0));
+      }
   return true;
 }
 

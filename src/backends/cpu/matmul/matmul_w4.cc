@@ -1,8 +1,9 @@
 #include "backends/cpu/matmul/matmul_w4.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <vector>
+#include <numeric>
 
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
@@ -11,6 +12,7 @@
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/matmul/matrix_key.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
+#include "base/packing_threads.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -32,15 +34,27 @@ uint32_t spread(uint32_t codes) {
 /// Eight codes in the order of the tiles' words.
 uint32_t in_tile_order(uint32_t codes) { return spread(codes & 0xFFFF) | spread(codes >> 16) << 4; }
 
-/// The sum of all codes of n words.
-int64_t sum_of_codes(const uint32_t* words, int64_t n) {
-  uint32_t sum = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const uint32_t bytes = (words[i] & 0x0F0F0F0F) + (words[i] >> 4 & 0x0F0F0F0F);
-    const uint32_t pairs = (bytes & 0x00FF00FF) + (bytes >> 8 & 0x00FF00FF);
-    sum += (pairs & 0xFFFF) + (pairs >> 16);
+/// The sum of eight codes in any order.
+uint32_t sum_of_codes(uint32_t word) {
+  const uint32_t bytes = (word & 0x0F0F0F0F) + (word >> 4 & 0x0F0F0F0F);
+  const uint32_t pairs = (bytes & 0x00FF00FF) + (bytes >> 8 & 0x00FF00FF);
+  return (pairs & 0xFFFF) + (pairs >> 16);
+}
+
+constexpr int64_t kWordsTogether = 16;
+
+/// Brings words of a column into the tiles' order and gives the sum of each one's codes. n: a multiple of
+/// kWordsTogether.
+void order_codes(uint32_t* words, int64_t n, uint32_t* sums) {
+  using Words = std::array<uint32_t, kWordsTogether>;  // loops over them become vectors
+  for (int64_t i = 0; i < n; i += kWordsTogether) {
+    Words codes, sum;
+    std::memcpy(codes.data(), words + i, sizeof codes);
+    std::ranges::transform(codes, sum.begin(), sum_of_codes);
+    std::ranges::transform(codes, codes.begin(), in_tile_order);
+    std::memcpy(words + i, codes.data(), sizeof codes);
+    std::memcpy(sums + i, sum.data(), sizeof sum);
   }
-  return sum;
 }
 
 /// Rows times constant 4-bit weights.
@@ -179,31 +193,44 @@ class MatMulW4 final : public Kernel {
   Packed pack(const QuantizedWeights& w, int32_t offset) const {
     auto packed =
         std::make_shared<AlignedBuffer>(static_cast<size_t>(zeros_at_ + (has_zeros_ ? columns() * blocks_ * 2 : 0)));
-    static_assert(W4Tile::kStep == 8);
-    std::vector<uint32_t> codes(static_cast<size_t>(lda_ / W4Tile::kStep));
-    for (int64_t n = 0; n < n_; ++n) {
-      const int64_t panel = n / gemm_.lanes, lane = n % gemm_.lanes, step = step_bytes(panel);
-      char* to = packed->data<char>() + panel_offset(panel) + lane * 4;
-      auto* zeros = reinterpret_cast<int16_t*>(packed->data<char>() + zeros_at_) + panel * blocks_ * gemm_.lanes + lane;
-      w.codes_4bit(n, codes.data());
-      for (uint32_t& word : codes) word = in_tile_order(word);
-      const uint32_t* from = codes.data();
-      double takes = 0;
-      for (int64_t i = 0; i < blocks_; ++i) {
-        const int32_t zero = w.zero(i, n) + offset;
-        const float scale = w.scales()[static_cast<size_t>(i * n_ + n)];
-        std::memcpy(to, &scale, 4);
-        to += step;
-        if (has_zeros_) zeros[i * gemm_.lanes] = static_cast<int16_t>(zero);
-        const int64_t words = (depth(i) + W4Tile::kStep - 1) / W4Tile::kStep;
-        if (has_params())
-          takes += static_cast<double>(scale) * static_cast<double>(sum_of_codes(from, words) - zero * depth(i));
-        for (int64_t k = 0; k < words; ++k, to += step) std::memcpy(to, from + k, 4);
-        from += words;
-      }
-      if (has_params()) reinterpret_cast<float*>(packed->data<char>() + takes_at_)[n] = static_cast<float>(takes);
-    }
+    const int64_t used = ceil_div(n_, gemm_.lanes);
+    const auto bytes = static_cast<size_t>(2 * gemm_.lanes * column_words() * 4);
+    PackingThreads::share(used, PackingThreads::count(takes_at_), bytes, [&](int64_t begin, int64_t end, void* codes) {
+      for (int64_t panel = begin; panel < end; ++panel)
+        pack_panel(w, offset, panel, static_cast<uint32_t*>(codes), packed->data<char>());
+    });
     return packed;
+  }
+  int64_t column_words() const { return round_up(lda_ / W4Tile::kStep, kWordsTogether); }
+  /// codes: two times as many words as the columns of a panel have.
+  void pack_panel(const QuantizedWeights& w, int32_t offset, int64_t panel, uint32_t* codes, char* packed) const {
+    static_assert(W4Tile::kStep == 8);
+    const int64_t lanes = gemm_.lanes, first = panel * lanes, columns = std::min(lanes, n_ - first);
+    const int64_t stride = column_words(), step = step_bytes(panel);
+    uint32_t* const sums = codes + lanes * stride;
+    for (int64_t j = 0; j < columns; ++j) {
+      w.codes_4bit(first + j, codes + j * stride);
+      order_codes(codes + j * stride, stride, sums + j * stride);
+    }
+    auto* zeros = reinterpret_cast<int16_t*>(packed + zeros_at_) + panel * blocks_ * lanes;
+    double takes[kMostLanes] = {};
+    char* to = packed + panel_offset(panel);
+    for (int64_t i = 0, at = 0; i < blocks_; ++i) {
+      const float* const scales = w.scales().data() + i * n_ + first;
+      std::memcpy(to, scales, static_cast<size_t>(columns) * 4);
+      to += step;
+      const int64_t end = at + ceil_div(depth(i), W4Tile::kStep);
+      for (int64_t j = 0; j < columns; ++j) {
+        const int64_t zero = w.zero(i, first + j) + offset;
+        const int64_t sum = std::accumulate(sums + j * stride + at, sums + j * stride + end, int64_t{0});
+        if (has_zeros_) zeros[i * lanes + j] = static_cast<int16_t>(zero);
+        takes[j] += static_cast<double>(scales[j]) * static_cast<double>(sum - zero * depth(i));
+      }
+      for (; at < end; ++at, to += step)
+        for (int64_t j = 0; j < columns; ++j) std::memcpy(to + j * 4, codes + j * stride + at, 4);
+    }
+    for (int64_t j = 0; has_params() && j < columns; ++j)
+      reinterpret_cast<float*>(packed + takes_at_)[first + j] = static_cast<float>(takes[j]);
   }
   void prepare(const Tensor& a, int64_t r, const Operands& in) const {
     if (mode_ == Rows::kReal) {
