@@ -1,6 +1,7 @@
 #include "tests/support/op_case.h"
 
 #include <algorithm>
+#include <bit>
 #include <random>
 
 #include "tensor/numeric.h"
@@ -31,6 +32,14 @@ Tensor widened(const Tensor& float16) {
                             for (int64_t i = 0; i < count; ++i)
                               static_cast<float*>(to)[i] = static_cast<float>(get_double(from, first + i));
                           });
+}
+
+Tensor hadamard(int64_t n, float scale) {
+  Tensor t(DType::kF32, {n, n});
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      t.data<float>()[i * n + j] = std::popcount(static_cast<uint64_t>(i & j)) % 2 == 0 ? scale : -scale;
+  return t;
 }
 
 Tensor random_tensor(DType dtype, const Shape& shape, double lo, double hi, uint32_t seed) {

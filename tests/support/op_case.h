@@ -42,6 +42,8 @@ Tensor random_tensor(DType dtype, const Shape& shape, double lo, double hi, uint
 Tensor rounded_to_bf16(const Tensor& t);
 /// The float32 values of a float16 tensor, deferred as widen_float16() has them.
 Tensor widened(const Tensor& float16);
+/// Sylvester's Hadamard matrix of n rows times `scale`. n: a power of two.
+Tensor hadamard(int64_t n, float scale);
 /// Random float32 in [-2, 2].
 Tensor f32(const Shape& shape, uint32_t seed = 1);
 

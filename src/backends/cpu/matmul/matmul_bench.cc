@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "base/cat.h"
 #include "bench/kernels/cases.h"
 #include "ops/matmul/matmul.h"
@@ -17,6 +19,8 @@ const MatMulSize kSizes[] = {
 /// A decoder's steps, of one and of several sequences, and a prompt: 4-bit weights beyond the inner caches.
 const MatMulSize kDecoderSizes[] = {
     {"llama_ffn", 1, 2048, 8192}, {"llama_ffn", 4, 2048, 8192}, {"llama_ffn", 64, 2048, 8192}};
+/// Rotations before quantized products.
+const MatMulSize kRotations[] = {{"rotation", 1, 1024, 1024}, {"rotation", 128, 1024, 1024}, {"rotation", 591, 64, 64}};
 /// One row in a network whose weights no cache holds: products take turns.
 const MatMulSize kStreamedSizes[] = {
     {"streamed", 1, 576, 576}, {"streamed", 1, 576, 1536}, {"streamed", 1, 1536, 576}, {"streamed", 1, 2048, 8192}};
@@ -87,6 +91,9 @@ SMELT_BENCH_CASES(matmul) {
   for (const int64_t tokens : {1, 64})
     for (const DType w : {DType::kF32, DType::kI4})
       cases.add(expert_case(tokens, w), 2.0 * 2 * 1024 * 1024 * static_cast<double>(tokens));
+  for (const MatMulSize& s : kRotations)
+    cases.add(matmul_case(s, "hadamard", {}, f32({s.m, s.k}), hadamard(s.n, 0.03125f)),
+              static_cast<double>(s.m * s.n) * std::log2(static_cast<double>(s.n)));
   for (const MatMulSize& s : kDecoderSizes) add_w4_cases(cases, s);
   for (const MatMulSize& s : kStreamedSizes) {
     add_w4_cases(cases, s, kStreamedBytes);
