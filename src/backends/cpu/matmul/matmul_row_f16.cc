@@ -5,7 +5,6 @@
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/matmul/matmul_row_f16.cc"
-#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
 
@@ -19,10 +18,9 @@ HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// x times the column w. k: a multiple of 8. What follows the column in memory is fetched before it is wanted.
+/// x times the column w. k: a multiple of 8. Columns are one stream of memory, which the processor fetches ahead.
 HWY_INLINE float dot_column(const float* x, const hwy::float16_t* w, int64_t k) {
   constexpr int kSums = 4;
-  constexpr int64_t kAhead = 2048;  // elements
   const hn::ScalableTag<float> d;
   const hn::Rebind<hwy::float16_t, decltype(d)> half;
   const hn::CappedTag<float, 8> d8;
@@ -35,7 +33,6 @@ HWY_INLINE float dot_column(const float* x, const hwy::float16_t* w, int64_t k) 
 #pragma GCC unroll 4
     for (int j = 0; j < kSums; ++j) {
       const int64_t at = i + j * lanes;
-      if (j * lanes % 32 == 0) hwy::Prefetch(w + at + kAhead);
       sums[j] = hn::MulAdd(hn::LoadU(d, x + at), hn::PromoteTo(d, hn::LoadU(half, w + at)), sums[j]);
     }
   }
