@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes networks with random weights as .tflite files by LiteRT Torch, quantized by AI Edge Quantizer's recipes: those of
-torch_nets.py, and a decoder of SmolLM's sizes with caches, whose prompt and step are a file each.
+"""Writes networks with random weights as .tflite files by LiteRT Torch, quantized by AI Edge Quantizer's recipes:
+those of torch_nets.py, and a decoder of SmolLM's sizes with caches, whose prompt and step are a file each.
 
 pip install torch torchvision timm transformers litert-torch tensorflow-cpu
 python3 litert_torch_nets.py FOLDER [NAME...]      # all networks, or those named
 
-tensorflow-cpu: LiteRT Torch's decoders import TensorFlow's schema. A network that cannot be written is named on standard
-error; the status is then 1.
+tensorflow-cpu: LiteRT Torch's decoders import TensorFlow's schema. A network that cannot be written is named on
+standard error; the status is then 1.
 """
 
 import argparse
@@ -32,7 +32,8 @@ DECODER = ("llama_prefill", "llama_step")
 def float16():
     """Weights of float16, which the network widens."""
     weights = qtyping.TensorQuantizationConfig(num_bits=16, dtype=qtyping.TensorDataType.FLOAT)
-    config = qtyping.OpQuantizationConfig(weight_tensor_config=weights, compute_precision=qtyping.ComputePrecision.FLOAT)
+    floats = qtyping.ComputePrecision.FLOAT
+    config = qtyping.OpQuantizationConfig(weight_tensor_config=weights, compute_precision=floats)
     rule = {"regex": ".*", "operation": qtyping.TFLOperationName.ALL_SUPPORTED, "op_config": config.to_dict()}
     return [rule | {"algorithm_key": "float_casting"}]
 
