@@ -47,12 +47,13 @@ HWY_INLINE hn::Vec<Floats> sum_and_difference(hn::Vec<Floats> v) {
   }
 }
 
-/// y = scale * (x times the matrix of ones and minus ones) + bias. n: a power of two, at least 16. y may be x.
+/// y = (scale * x) times the matrix of ones and minus ones + bias. n: a power of two, at least 16. y may be x.
 void hadamard_row(const float* x, int64_t n, float scale, const float* bias, float* y) {
   const Floats d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto factor = hn::Set(d, scale);
   for (int64_t i = 0; i < n; i += lanes) {
-    auto v = sum_and_difference<2>(sum_and_difference<1>(hn::LoadU(d, x + i)));
+    auto v = sum_and_difference<2>(sum_and_difference<1>(hn::Mul(hn::LoadU(d, x + i), factor)));
     v = sum_and_difference<8>(sum_and_difference<4>(v));
     hn::StoreU(v, d, y + i);
   }
@@ -73,11 +74,8 @@ void hadamard_row(const float* x, int64_t n, float scale, const float* bias, flo
     hn::StoreU(hn::Add(v0, v1), d, y + i);
     hn::StoreU(hn::Sub(v0, v1), d, y + apart + i);
   }
-  const auto factor = hn::Set(d, scale);
-  for (int64_t i = 0; i < n; i += lanes) {
-    const auto v = hn::Mul(hn::LoadU(d, y + i), factor);
-    hn::StoreU(bias ? hn::Add(v, hn::LoadU(d, bias + i)) : v, d, y + i);
-  }
+  for (int64_t i = 0; bias && i < n; i += lanes)
+    hn::StoreU(hn::Add(hn::LoadU(d, y + i), hn::LoadU(d, bias + i)), d, y + i);
 }
 
 }  // namespace smelt::HWY_NAMESPACE

@@ -44,7 +44,7 @@ uint32_t sum_of_codes(uint32_t word) {
 constexpr int64_t kWordsTogether = 16;
 
 /// Brings words of a column into the tiles' order and gives the sum of each one's codes. n: a multiple of
-/// kWordsTogether.
+/// kWordsTogether; what stands behind the column's words counts for nothing.
 void order_codes(uint32_t* words, int64_t n, uint32_t* sums) {
   using Words = std::array<uint32_t, kWordsTogether>;  // loops over them become vectors
   for (int64_t i = 0; i < n; i += kWordsTogether) {
@@ -202,7 +202,7 @@ class MatMulW4 final : public Kernel {
     return packed;
   }
   int64_t column_words() const { return round_up(lda_ / W4Tile::kStep, kWordsTogether); }
-  /// codes: two times as many words as the columns of a panel have.
+  /// codes: two times as many words as the columns of a panel have, in rounds of kWordsTogether.
   void pack_panel(const QuantizedWeights& w, int32_t offset, int64_t panel, uint32_t* codes, char* packed) const {
     static_assert(W4Tile::kStep == 8);
     const int64_t lanes = gemm_.lanes, first = panel * lanes, columns = std::min(lanes, n_ - first);
