@@ -222,8 +222,9 @@ class MatMulW4 final : public Kernel {
       const int64_t end = at + ceil_div(depth(i), W4Tile::kStep);
       for (int64_t j = 0; j < columns; ++j) {
         const int64_t zero = w.zero(i, first + j) + offset;
-        const int64_t sum = std::accumulate(sums + j * stride + at, sums + j * stride + end, int64_t{0});
         if (has_zeros_) zeros[i * lanes + j] = static_cast<int16_t>(zero);
+        if (!has_params()) continue;
+        const int64_t sum = std::accumulate(sums + j * stride + at, sums + j * stride + end, int64_t{0});
         takes[j] += static_cast<double>(scales[j]) * static_cast<double>(sum - zero * depth(i));
       }
       for (; at < end; ++at, to += step)
