@@ -24,12 +24,17 @@ inline void release_read_pages(const Tensor& constant) {
   release_read_pages(constant.unaligned_bytes(), constant.bytes());
 }
 
-/// The float16 elements whose float32 values the constant has, in the same order; nullptr where there are none. They
-/// are what such values are deferred from: no other tensors are made of float16 so.
-inline const Tensor* float16_source(const Tensor& constant) {
+/// The float16 or bfloat16 elements whose float32 values the constant has, in the same order; nullptr where there are
+/// none. They are what such values are deferred from: no other tensors are made of them so.
+inline const Tensor* narrow_source(const Tensor& constant) {
   const Tensor* const source = constant.source();
-  const bool widens = source && source->dtype() == DType::kF16 && constant.dtype() == DType::kF32;
-  return widens && source->elements() == constant.elements() ? source : nullptr;
+  if (!source || constant.dtype() != DType::kF32 || source->elements() != constant.elements()) return nullptr;
+  return source->dtype() == DType::kF16 || source->dtype() == DType::kBF16 ? source : nullptr;
+}
+/// narrow_source() of float16.
+inline const Tensor* float16_source(const Tensor& constant) {
+  const Tensor* const source = narrow_source(constant);
+  return source && source->dtype() == DType::kF16 ? source : nullptr;
 }
 
 /// The float32 values of float16 or bfloat16 elements. Large ones are made when they are packed, and do not stay:

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -5,6 +6,7 @@
 #include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
 #include "passes/passes.h"
+#include "tensor/pages.h"
 
 namespace smelt {
 namespace {
@@ -23,16 +25,21 @@ bool dequantizes_constant(const Graph& g, const Node& n) {
   return n.inputs.size() < 3 || n.inputs[2] == kNoValue || (constant(2) && constant(2)->elements() == 1);
 }
 
-/// The float16 or bfloat16 elements that a constant of float32 is deferred from; nullptr: none.
-const Tensor* narrow_source(const Graph& g, ValueId id) {
+/// The input from which a node takes rows.
+size_t table_of(const Node& n) { return n.op == Op::kEmbeddingLookup ? 1 : 0; }
+
+/// The narrow floats that the table of a node is deferred from; nullptr: none.
+const Tensor* narrow_table(const Graph& g, const Node& n) {
+  if ((n.op != Op::kGather || n.inputs.size() != 2) && n.op != Op::kEmbeddingLookup) return nullptr;
+  const ValueId id = n.inputs[table_of(n)];
   const Tensor* const x = id == kNoValue ? nullptr : g.value(id).constant.get();
-  const Tensor* const source = x ? x->source() : nullptr;
-  if (!source || x->dtype() != DType::kF32 || source->shape() != x->shape()) return nullptr;
-  return source->dtype() == DType::kF16 || source->dtype() == DType::kBF16 ? source : nullptr;
+  const Tensor* const source = x ? narrow_source(*x) : nullptr;
+  return source && source->shape() == x->shape() ? source : nullptr;
 }
 
 /// Rows of narrow floats become float32 as they are read, not all of them before.
 void gather_narrow_floats(Graph& graph) {
+  if (std::ranges::none_of(graph.nodes, [&](const Node& n) { return narrow_table(graph, n) != nullptr; })) return;
   std::vector<Node> nodes = std::move(graph.nodes);
   graph.nodes.clear();
   const auto narrow = [&](ValueId like, const Tensor& elements) {
@@ -43,16 +50,16 @@ void gather_narrow_floats(Graph& graph) {
     return v;
   };
   for (Node& n : nodes) {
-    const bool gathers = n.op == Op::kGather && n.inputs.size() == 2, looks_up = n.op == Op::kEmbeddingLookup;
-    const size_t data = looks_up ? 1 : 0;
-    const Tensor* const source = gathers || looks_up ? narrow_source(graph, n.inputs[data]) : nullptr;
+    const Tensor* const source = narrow_table(graph, n);
     if (!source) {
       graph.nodes.push_back(std::move(n));
       continue;
     }
-    Value table = narrow(n.inputs[data], *source);
+    ValueId& data = n.inputs[table_of(n)];
+    Value table = narrow(data, *source);
     table.constant = std::make_shared<const Tensor>(*source);
-    n.inputs[data] = graph.add_value(std::move(table));
+    data = graph.add_value(std::move(table));
+    const bool gathers = n.op == Op::kGather;  // a lookup gives float32 itself
     const ValueId y = n.outputs[0];
     if (gathers) n.outputs[0] = graph.add_value(narrow(y, *source));
     graph.nodes.push_back(n);
