@@ -135,7 +135,7 @@ Status reference_Cast(KernelContext& ctx) {
   } else if (from == DType::kF32 && to == DType::kF16) {
     for (int64_t i = 0; i < n; ++i) y.data<uint16_t>()[i] = f32_to_f16(x.data<float>()[i]);
   } else if (from == DType::kF16 && to == DType::kF32) {
-    for (int64_t i = 0; i < n; ++i) y.data<float>()[i] = f16_to_f32(x.data<uint16_t>()[i]);
+    to_floats(x, y.data<float>());
   } else {
     for (int64_t i = 0; i < n; ++i) store_float(attrs, y, i, get_double(x, i));
   }
