@@ -25,7 +25,7 @@ from ai_edge_quantizer import qtyping, quantizer, recipe
 
 CACHE = 512  # places of a decoder's caches
 IMAGES = ("mobilenet_v2", "mobilenet_v3_large", "resnet18", "efficientnet_b0", "regnet_y_400mf", "convnext_tiny")
-TEXTS = ("swin_t", "minilm_6", "t5_encoder", "wav2vec2")
+TRANSFORMERS = ("swin_t", "minilm_6", "t5_encoder", "wav2vec2")
 DECODER = ("llama_prefill", "llama_step")
 
 
@@ -43,7 +43,7 @@ INT4, ROTATED = ("int4", recipe.dynamic_wi4b32_afp32), ("rotated_dynamic", recip
 FLOAT16 = ("f16", float16)
 RECIPES = (
     {name: (DYNAMIC, INT8) for name in IMAGES}
-    | {name: (DYNAMIC, FLOAT16, ROTATED) for name in TEXTS}
+    | {name: (DYNAMIC, FLOAT16, ROTATED) for name in TRANSFORMERS}
     | {name: (DYNAMIC, FLOAT16, INT4, ROTATED) for name in DECODER}
 )
 
