@@ -1,8 +1,6 @@
 #include "base/packing_threads.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
 #include <new>
 #include <utility>
 
@@ -12,10 +10,33 @@
 namespace smelt {
 namespace {
 thread_local ThreadPool* packing_pool = nullptr;
+thread_local PackingThreads::Copies* packing_copies = nullptr;
 }  // namespace
 
-PackingThreads::Use::Use(ThreadPool& pool) : before_(std::exchange(packing_pool, &pool)) {}
-PackingThreads::Use::~Use() { packing_pool = before_; }
+void* PackingThreads::Copies::take(size_t bytes) {
+  constexpr size_t kLeast = size_t{128} << 10;  // what most weights need: a larger block would have other pages
+  if (bytes > bytes_) {
+    release();
+    bytes = std::max(bytes, kLeast);
+    memory_.reset(allocate_large(bytes));
+    if (!memory_) throw std::bad_alloc();
+    bytes_ = bytes;
+  }
+  return memory_.get();
+}
+
+void PackingThreads::Copies::release() {
+  memory_.reset();
+  bytes_ = 0;
+}
+
+PackingThreads::Use::Use(ThreadPool& pool, Copies& copies)
+    : pool_before_(std::exchange(packing_pool, &pool)), copies_before_(std::exchange(packing_copies, &copies)) {}
+
+PackingThreads::Use::~Use() {
+  packing_pool = pool_before_;
+  packing_copies = copies_before_;
+}
 
 int64_t PackingThreads::count(int64_t bytes) {
   constexpr int64_t kLeast = 64 * 1024;  // of a thread, which may have to be woken for it
@@ -27,12 +48,11 @@ int64_t PackingThreads::count(int64_t bytes) {
   ranges = std::min(n, ranges);
   if (ranges <= 0) return;
   const size_t apart = round_up(std::max<size_t>(bytes, 1), size_t{64});
-  const std::unique_ptr<void, decltype(&std::free)> copies(allocate_large(apart * static_cast<size_t>(ranges)),
-                                                           std::free);
-  if (!copies) throw std::bad_alloc();
+  Copies own;
+  void* const copies = (packing_copies ? *packing_copies : own).take(apart * static_cast<size_t>(ranges));
   const auto run = [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i)
-      body(n * i / ranges, n * (i + 1) / ranges, static_cast<char*>(copies.get()) + static_cast<size_t>(i) * apart);
+      body(n * i / ranges, n * (i + 1) / ranges, static_cast<char*>(copies) + static_cast<size_t>(i) * apart);
   };
   if (ranges == 1) return run(0, 1);
   packing_pool->parallel_for(ranges, 1, run);

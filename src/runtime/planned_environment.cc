@@ -190,8 +190,9 @@ Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType>
   if (update == PlanUpdate::kDone) return list.front().get();
   const Plan* before = list.empty() ? nullptr : list.front().get();
   if (mode_ == CompileMode::kRun) expect_blocks(size.constants);
+  PackingThreads::Copies copies;
   std::optional<PackingThreads::Use> packing;
-  if (mode_ == CompileMode::kRun) packing.emplace(threads);
+  if (mode_ == CompileMode::kRun) packing.emplace(threads, copies);
   SMELT_ASSIGN(auto plan, build_plan(*this, graph, inputs, given, role, before));
   if (mode_ == CompileMode::kRun) reserve_scratch(*plan);
   if (role == GraphRole::kEntry) {

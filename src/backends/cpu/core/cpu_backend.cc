@@ -33,7 +33,10 @@ struct LatePacking {
     if (memory) expect_blocks(constants, kHugePage);  // the arena is in use already: no page is filled in part
     memory.reset();
     const bool has_weights = recipe.complete(isa, *packs, kernel);
-    if (--segments == 0) trim_blocks();
+    if (--segments == 0) {
+      trim_blocks();
+      copies.release();
+    }
     return has_weights;
   }
 
@@ -41,6 +44,7 @@ struct LatePacking {
   size_t segments = 0;                   ///< without weights that stay
   size_t constants = 0;                  ///< bytes that those are packed from, in all
   std::optional<RecycledMemory> memory;  ///< of one segment's weights; nullopt from the second run on
+  PackingThreads::Copies copies;
 };
 
 class CpuSegment final : public Segment {
@@ -76,7 +80,7 @@ class CpuSegment final : public Segment {
 
   [[gnu::cold]] Status run_unpacked(KernelContext& context) {
     LatePacking& packing = *unpacked_->packing;
-    const PackingThreads::Use threads(context.threads());
+    const PackingThreads::Use threads(context.threads(), packing.copies);
     if (!std::exchange(unpacked_->ran, true) && packing.memory) {
       packing.memory->lend(unpacked_->lent);
       return unpacked_->recipe.run_once(unpacked_->isa, *packing.packs, *packing.memory, context, *kernel_);

@@ -47,7 +47,8 @@ TEST(ConstantParts, PackAsAWhole) {
       pack_constant_bytes(g, b, bias.data(), 7, parts.data());
       EXPECT_EQ(std::memcmp(whole.data(), parts.data(), whole.size() * sizeof(Line)), 0) << k << ' ' << n;
       std::vector<Line> shared(whole.size());
-      const PackingThreads::Use threads(pool);
+      PackingThreads::Copies copies;
+      const PackingThreads::Use threads(pool, copies);
       pack_constant_bytes(g, b, bias.data(), 7, shared.data());
       EXPECT_EQ(std::memcmp(whole.data(), shared.data(), whole.size() * sizeof(Line)), 0) << k << ' ' << n;
     }

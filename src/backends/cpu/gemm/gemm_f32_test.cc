@@ -117,7 +117,8 @@ TEST(GemmF32, PacksConstantsInBlocks) {
             from.copy_elements(first, count, to);
           };
           std::ranges::fill(blocks, -7.0f);
-          const PackingThreads::Use threads(pool);
+          PackingThreads::Copies copies;
+          const PackingThreads::Use threads(pool, copies);
           pack_constant(*gemm, Tensor::deferred(DType::kF32, b.shape(), b, copy), 0, s.k, s.n, k, n, bias.data<float>(),
                         blocks.data(), 0.5f, 2.0f);
           EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(whole)), std::as_bytes(std::span(blocks))));
