@@ -134,8 +134,11 @@ class PlanBuilder {
 
   /// Keeps these steps alone, in this order.
   void take_steps(std::span<const int> order) {
+    if (order.size() == plan_.steps.size() && std::ranges::is_sorted(order)) return;
     std::vector<Step> steps;
     std::vector<Draft> drafts;
+    steps.reserve(order.size());
+    drafts.reserve(order.size());
     for (const int k : order) {
       steps.push_back(std::move(plan_.steps[static_cast<size_t>(k)]));
       drafts.push_back(std::move(drafts_[static_cast<size_t>(k)]));
