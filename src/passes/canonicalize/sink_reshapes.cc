@@ -32,6 +32,7 @@ class ReshapeSinker {
         form_(graph.values.size(), kNoValue),
         same_(form_) {}
   void run() {
+    steps_.reserve(graph_.nodes.size());
     for (Node& n : graph_.nodes) add(std::move(n));
     graph_.nodes.clear();
     choose();
@@ -275,8 +276,11 @@ class ReshapeSinker {
 
 /// True if a node may get another form without another one before it.
 bool may_start(const Graph& g, const Node& n) {
+  if (n.op != Op::kReduce && n.op != Op::kMatMul) return false;
+  const ValueType& y = g.value(n.outputs[0]).type;
+  if (y.dtype != DType::kF32 || y.quant) return false;
   if (n.op == Op::kReduce) return !static_cast<const ReduceAttrs&>(*n.attrs).keep_dims;
-  return n.op == Op::kMatMul && g.value(n.outputs[0]).type.ranked && g.value(n.outputs[0]).type.shape.rank() == 3;
+  return y.ranked && y.shape.rank() == 3;
 }
 
 }  // namespace
