@@ -173,6 +173,12 @@ SMELT_API smelt_status smelt_model_with_outputs(const smelt_model* model, const 
 SMELT_API smelt_status smelt_pool_create(int32_t threads, smelt_pool** pool);
 SMELT_API void smelt_pool_free(smelt_pool* pool);
 
+/** Whose arithmetic the quantized operators of a TFLite model follow. */
+typedef enum smelt_arithmetic SMELT_OF_INT {
+  SMELT_ARITHMETIC_REFERENCE = 0,     /**< LiteRT's reference kernels */
+  SMELT_ARITHMETIC_LITERT_XNNPACK = 1 /**< LiteRT as it runs by default, with XNNPACK */
+} smelt_arithmetic;
+
 /** Options of smelt_session_create(); 0 and NULL stand for the defaults. */
 typedef struct smelt_session_options {
   size_t size;
@@ -190,9 +196,15 @@ typedef struct smelt_session_options {
   smelt_log_function log; /**< NULL: nothing is told */
   void* log_context;
   const char* isa; /**< level of the CPU's kernels (`smelt devices`); NULL: SMELT_ISA, else the best */
+  smelt_arithmetic arithmetic;
+  int32_t deterministic; /**< 1: the same bits for every number of threads and every position in a batch; no `pool` */
+  int32_t strict_types;  /**< 1: float16 and bfloat16 values between nodes are not widened to float32 */
 } smelt_session_options;
-#define SMELT_SESSION_OPTIONS_INIT \
-  { sizeof(smelt_session_options), NULL, NULL, 0, -1, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL }
+#define SMELT_SESSION_OPTIONS_INIT                                                              \
+  {                                                                                             \
+    sizeof(smelt_session_options), NULL, NULL, 0, -1, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, \
+        SMELT_ARITHMETIC_REFERENCE, 0, 0                                                        \
+  }
 
 /** Compiles a model. `options` may be NULL. */
 SMELT_API smelt_status smelt_session_create(const smelt_model* model, const smelt_session_options* options,

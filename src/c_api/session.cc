@@ -21,6 +21,11 @@ Result<SessionOptions> session_options(const smelt_session_options* given) {
   if (o.pool) out.thread_pool = o.pool->pool;
   out.log = log_sink(o.log, o.log_context);
   if (o.isa) out.isa = o.isa;
+  if (o.arithmetic != SMELT_ARITHMETIC_REFERENCE && o.arithmetic != SMELT_ARITHMETIC_LITERT_XNNPACK)
+    return InvalidInput("arithmetic is ", int{o.arithmetic}, ", 0 or 1 expected");
+  if (o.arithmetic == SMELT_ARITHMETIC_LITERT_XNNPACK) out.arithmetic = Arithmetic::kLiteRtXnnpack;
+  out.deterministic = o.deterministic != 0;
+  out.strict_types = o.strict_types != 0;
   return out;
 }
 

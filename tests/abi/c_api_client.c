@@ -135,6 +135,14 @@ static void run(const char* file) {
   options.isa = "none";
   CHECK(smelt_session_create(model, &options, &session) == SMELT_INVALID_INPUT && session == NULL);
   options.isa = "baseline";
+  options.arithmetic = (smelt_arithmetic)2;
+  CHECK(smelt_session_create(model, &options, &session) == SMELT_INVALID_INPUT && session == NULL);
+  CHECK(strcmp(smelt_error_message(), "arithmetic is 2, 0 or 1 expected") == 0);
+  options.arithmetic = SMELT_ARITHMETIC_LITERT_XNNPACK;
+  options.deterministic = options.strict_types = 1;
+  CHECK(smelt_session_create(model, &options, &session) == SMELT_OK);
+  smelt_session_free(session);
+  options.deterministic = 0;
   CHECK(smelt_pool_create(0, &pool) == SMELT_INVALID_INPUT);
   CHECK(smelt_pool_create(2, &pool) == SMELT_OK);
   options.pool = pool;
