@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
 Backend = Literal["cpu", "reference", "vulkan"]
 Storage = Literal["auto", "buffer", "texture"]
+Match = Literal["reference", "litert-xnnpack"]
 PathOrBytes = Union[str, "os.PathLike[str]", "Buffer"]
 
 _BACKENDS = ("cpu", "reference", "vulkan")
 _STORAGES = ("auto", "buffer", "texture")
+_MATCHES = ("reference", "litert-xnnpack")
 
 
 class OperandType(NamedTuple):
@@ -141,6 +143,9 @@ class Session(_engine.Session):
         device_storage: Storage = "auto",
         fp16: bool = False,
         isa: str = "",
+        match: Match = "reference",
+        deterministic: bool = False,
+        strict_types: bool = False,
     ) -> None:
         if not isinstance(model, Model):
             raise TypeError(f"model is a {type(model).__name__}, smelt.Model expected")
@@ -162,6 +167,9 @@ class Session(_engine.Session):
             steps_limit=_integer("steps_limit", steps_limit, 0, 2**63 - 1),
             profile=bool(profile),
             isa=isa,
+            match=_choice("match", match, _MATCHES),
+            deterministic=bool(deterministic),
+            strict_types=bool(strict_types),
         )
         self._loaded = model._loaded
         self._method = method
@@ -292,6 +300,11 @@ class Model:
         return self._loaded.metadata
 
     @property
+    def warnings(self) -> list[str]:
+        """What departs from the format's rules and was read all the same, a line each."""
+        return self._loaded.warnings
+
+    @property
     def text_files(self) -> dict[str, list[str]]:
         """Lines of the files that TFLite metadata packs into the model, such as labels, by file name."""
         return self._loaded.text_files
@@ -331,6 +344,9 @@ class Model:
         device_storage: Storage = "auto",
         fp16: bool = False,
         isa: str = "",
+        match: Match = "reference",
+        deterministic: bool = False,
+        strict_types: bool = False,
     ) -> Session:
         """A session with variables of its own.
 
@@ -345,6 +361,11 @@ class Model:
         isa: level of the CPU's kernels that `smelt devices` lists; "": SMELT_ISA, else the best. "bf16" and,
             with AMX, "amx_bf16" round the operands of float32 products to bfloat16: half of the time or less, results
             within 1 to 3 %.
+        match: whose integers a quantized TFLite model gives, "reference" (LiteRT's reference kernels) or
+            "litert-xnnpack" (LiteRT as it runs by default).
+        deterministic: give the same bits for every number of threads and every position in a batch.
+        strict_types: keep values between nodes in the file's element types; the CPU computes on with float16 and
+            bfloat16 values in float32 otherwise.
 
         Raises InvalidInputError for values out of range, DeviceError where the device is not there.
         """
@@ -362,6 +383,9 @@ class Model:
             device_storage=device_storage,
             fp16=fp16,
             isa=isa,
+            match=match,
+            deterministic=deterministic,
+            strict_types=strict_types,
         )
 
     def inspect(
@@ -405,6 +429,7 @@ def load(
     *,
     custom_operators: Sequence[CustomOperator] = (),
     data_files: Sequence[str | os.PathLike[str]] = (),
+    tolerate: Sequence[str] = (),
     name: str = "model",
     folder: str | os.PathLike[str] = "",
 ) -> Model:
@@ -413,18 +438,20 @@ def load(
     source: a path, or the file's bytes (bytes are viewed, other buffers copied).
     custom_operators: operators that the model may use besides the built-in ones.
     data_files: external weights of ExecuTorch programs (.ptd).
+    tolerate: rules of its format that the file may break, by the names that errors give them, or "all".
     name, folder: for bytes: label of messages, and where external data may lie ("": external data is an error).
 
     Raises InvalidModelError, UnsupportedError, FileError or LimitError with the place in the file.
     """
     files = [os.fspath(f) for f in data_files]
+    rules = [tolerate] if isinstance(tolerate, str) else list(tolerate)
     operators = [_Operator(o) for o in custom_operators]
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         if not isinstance(path, str):
             raise TypeError(f"source is a path of {type(path).__name__}, str expected")
-        return Model(_engine.load_file(path, files, operators))
-    return Model(_engine.load_bytes(source, name, os.fspath(folder), files, operators))
+        return Model(_engine.load_file(path, files, rules, operators))
+    return Model(_engine.load_bytes(source, name, os.fspath(folder), files, rules, operators))
 
 
 def verify_bundle(

@@ -94,7 +94,7 @@ class ExecutionMode(Enum):
 
 
 class SessionOptions:
-    """Options of a session. Threads and profiling have an effect, the others are kept."""
+    """Options of a session. Threads, profiling and deterministic compute have an effect, the others are kept."""
 
     def __init__(self) -> None:
         self.intra_op_num_threads = 0
@@ -351,6 +351,7 @@ class InferenceSession:
                 threads=min(self._options.intra_op_num_threads or len(os.sched_getaffinity(0)), 256),
                 backend=_PROVIDERS[self._providers[0]],
                 profile=self._options.enable_profiling,
+                deterministic=bool(self._options.use_deterministic_compute),
             )
         except errors.Error as e:
             raise _translated(e) from None

@@ -45,15 +45,18 @@ nb::object text(const std::string& s) {
   return nb::steal(PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "surrogateescape"));
 }
 
-LoadOptions load_options(const std::vector<std::string>& data_files, const nb::list& operators) {
+LoadOptions load_options(const std::vector<std::string>& data_files, const std::vector<std::string>& tolerate,
+                         const nb::list& operators) {
   LoadOptions out;
   out.data_files = data_files;
+  out.tolerate = tolerate;
   for (const nb::handle object : operators) out.custom_operators.push_back(make_custom_operator(object));
   return out;
 }
 
-Model load_file(const std::string& path, const std::vector<std::string>& data_files, const nb::list& operators) {
-  const LoadOptions options = load_options(data_files, operators);
+Model load_file(const std::string& path, const std::vector<std::string>& data_files,
+                const std::vector<std::string>& tolerate, const nb::list& operators) {
+  const LoadOptions options = load_options(data_files, tolerate, operators);
   return value_or_raise([&] {
     const nb::gil_scoped_release release;
     return Model::load(path, options);
@@ -81,8 +84,9 @@ std::pair<std::span<const std::byte>, std::shared_ptr<const void>> keep_bytes(nb
 }
 
 Model load_bytes(nb::handle object, const std::string& name, const std::string& folder,
-                 const std::vector<std::string>& data_files, const nb::list& operators) {
-  const LoadOptions options = load_options(data_files, operators);
+                 const std::vector<std::string>& data_files, const std::vector<std::string>& tolerate,
+                 const nb::list& operators) {
+  const LoadOptions options = load_options(data_files, tolerate, operators);
   auto [bytes, owner] = keep_bytes(object);
   return value_or_raise([&, bytes = bytes, owner = owner] {
     const nb::gil_scoped_release release;
@@ -163,6 +167,12 @@ nb::dict text_files(const Model& model) {
   return out;
 }
 
+nb::list warnings(const Model& model) {
+  nb::list out;
+  for (const std::string& line : model.warnings()) out.append(text(line));
+  return out;
+}
+
 /// The description of `smelt inspect`: JSON, or the page that shows it.
 nb::object describe(const Model& model, bool optimised, bool page, const std::string& backend, int device,
                     const std::string& storage, bool fp16) {
@@ -178,8 +188,10 @@ nb::object describe(const Model& model, bool optimised, bool page, const std::st
 
 void make_session(PySession* self, const Model& model, const std::string& method, const std::string& backend,
                   int threads, int device, const std::string& storage, bool fp16, uint64_t seed, size_t memory_limit,
-                  double seconds_limit, uint64_t steps_limit, bool profile, const std::string& isa) {
-  SessionOptions options = session_options({backend, storage, device, fp16});
+                  double seconds_limit, uint64_t steps_limit, bool profile, const std::string& isa,
+                  const std::string& match, bool deterministic, bool strict_types) {
+  SessionOptions options;
+  cli::Target{backend, device, storage, fp16, match, deterministic, strict_types}.apply(options);
   options.method = method;
   options.threads = threads;
   options.seed = seed;
@@ -241,6 +253,7 @@ NB_MODULE(_engine, m) {
                      return out;
                    })
       .def_prop_ro("metadata", &metadata)
+      .def_prop_ro("warnings", &warnings)
       .def_prop_ro("text_files", &text_files)
       .def("ports", &ports, "method"_a, "outputs"_a)
       .def("value_ids", &value_ids, "method"_a, "outputs"_a)
@@ -249,7 +262,8 @@ NB_MODULE(_engine, m) {
   nb::class_<Lease>(m, "Lease");
   nb::class_<PySession>(m, "Session", "Runs a model; see smelt.Session.")
       .def("__init__", &make_session, "model"_a, "method"_a, "backend"_a, "threads"_a, "device"_a, "storage"_a,
-           "fp16"_a, "seed"_a, "memory_limit"_a, "seconds_limit"_a, "steps_limit"_a, "profile"_a, "isa"_a)
+           "fp16"_a, "seed"_a, "memory_limit"_a, "seconds_limit"_a, "steps_limit"_a, "profile"_a, "isa"_a, "match"_a,
+           "deterministic"_a, "strict_types"_a)
       .def(
           "run", [](PySession& s, const nb::args& args, const nb::kwargs& kwargs) { return s.run(args, kwargs); },
           "Run once. Inputs come in the model's order, or by name. Return a tuple of new arrays in the model's order, "
@@ -278,8 +292,8 @@ NB_MODULE(_engine, m) {
       .def_prop_ro("isa", &PySession::isa, "Instruction set of the CPU kernels: \"baseline\", \"avx2\", ...")
       .def_prop_ro("arena_bytes", &PySession::arena_bytes, "Bytes of activations of the last run's plan.");
 
-  m.def("load_file", &load_file, "path"_a, "data_files"_a, "custom_operators"_a);
-  m.def("load_bytes", &load_bytes, "data"_a, "name"_a, "folder"_a, "data_files"_a, "custom_operators"_a);
+  m.def("load_file", &load_file, "path"_a, "data_files"_a, "tolerate"_a, "custom_operators"_a);
+  m.def("load_bytes", &load_bytes, "data"_a, "name"_a, "folder"_a, "data_files"_a, "tolerate"_a, "custom_operators"_a);
   m.def("verify_bundle", &verify_bundle, "path"_a, "backend"_a, "threads"_a, "rtol"_a.none(), "atol"_a.none());
   m.def("run_command_line", &run_command_line, "arguments"_a);
 }

@@ -71,11 +71,14 @@ def options(r: random.Random) -> dict[str, Any]:
     """Options of a session, often out of range."""
     numbers = [0, 1, 2, 3, -1, 300, 2**31, 2**64, -(2**70), 1.5, "2", None, float("inf"), float("nan")]
     names = ["threads", "memory_limit", "seconds_limit", "steps_limit", "seed", "device", "profile", "fp16"]
+    names += ["deterministic", "strict_types"]
     out = {name: r.choice(numbers) for name in r.sample(names, r.choice([0, 0, 1, 2]))}
     if r.random() < 0.3:
         out["backend"] = r.choice(["cpu", "reference", "", "CPU", None, 3, "\0"])
     if r.random() < 0.2:
         out["isa"] = r.choice(["", "baseline", "bf16", "avx7", None, 3, "x" * 10_000, "\udcff"])
+    if r.random() < 0.2:
+        out["match"] = r.choice(["reference", "litert-xnnpack", "", None, 3, "\udcff"])
     if r.random() < 0.2:
         out["method"] = r.choice(["", "main", "other", None, 3, "x" * 10_000, "\udcff"])
     return out

@@ -51,6 +51,19 @@ def test_a_model_survives_changes_of_a_writable_buffer(x: np.ndarray) -> None:
     np.testing.assert_array_equal(model(x)[0], np.maximum(x, 0))
 
 
+def test_rules_that_a_file_may_break(x: np.ndarray) -> None:
+    values = [(name, "float32", (1, 64)) for name in "xy"]
+    backwards = onnx_model([("Neg", ["m"], ["y"]), ("Relu", ["x"], ["m"])], values[:1], values[1:])
+    with pytest.raises(smelt.InvalidModelError, match="node-order"):
+        smelt.load(backwards)
+    for rules in (["node-order"], "node-order", "all"):
+        model = smelt.load(backwards, tolerate=rules)
+        np.testing.assert_array_equal(model(x)[0], -np.maximum(x, 0))
+    assert smelt.load(relu_onnx()).warnings == []
+    with pytest.raises(smelt.InvalidInputError, match="no-rule"):
+        smelt.load(relu_onnx(), tolerate=["no-rule"])
+
+
 def test_inputs_and_outputs() -> None:
     model = smelt.load(relu_onnx(("batch", 64)))
     (info,) = model.inputs

@@ -38,6 +38,7 @@ def test_options_are_checked() -> None:
         {"memory_limit": -1},
         {"memory_limit": 2**64},
         {"device": -2},
+        {"match": "litert"},
         {"device_storage": "tape"},
         {"seed": -1},
     ):
@@ -161,6 +162,28 @@ def test_levels() -> None:
         with session:
             assert session.isa == level
             np.testing.assert_allclose(session.run(x)[0], x @ x, rtol=1e-5)
+
+
+def test_strict_types() -> None:
+    values = [(name, "float16", (1,)) for name in "xy"]
+    model = smelt.load(onnx_model([("Mul", ["x", "x"], ["m"]), ("Sqrt", ["m"], ["y"])], values[:1], values[1:]))
+    x = np.array([300], np.float16)  # its square is beyond float16
+    assert model.session().run(x)[0] == 300
+    assert model.session(strict_types=True).run(x)[0] == np.inf
+
+
+def test_deterministic() -> None:
+    model = slow_model(steps=2, n=200)
+    x = np.random.default_rng(2).random((200, 200), dtype=np.float32)
+    results = [model.session(threads=n, deterministic=True).run(x)[0].tobytes() for n in (1, 2, 3)]
+    assert results[0] == results[1] == results[2]
+
+
+def test_match(digits: Path) -> None:
+    model = smelt.load(digits / "digits_int8.tflite")
+    image = np.random.default_rng(3).integers(-128, 128, model.inputs[0].shape, dtype=np.int8)
+    a, b = (model.session(match=m).run(image)[0] for m in ("reference", "litert-xnnpack"))
+    assert 0 < np.abs(a.astype(int) - b).max() < 10
 
 
 def test_cancel() -> None:
