@@ -86,7 +86,6 @@ class PlanBuilder {
   void note_findings() {
     PlanFindings& f = plan_.findings;
     f.complete = propagation_.complete();
-    f.folded.reserve(graph().values.size());
     for (size_t i = 0; i < graph().values.size(); ++i) f.folded.push_back(propagation_[i].folded);
     f.types = propagation_.take_types();
     if (plan_.decomposed) return;
@@ -137,8 +136,6 @@ class PlanBuilder {
     if (order.size() == plan_.steps.size() && std::ranges::is_sorted(order)) return;
     std::vector<Step> steps;
     std::vector<Draft> drafts;
-    steps.reserve(order.size());
-    drafts.reserve(order.size());
     for (const int k : order) {
       steps.push_back(std::move(plan_.steps[static_cast<size_t>(k)]));
       drafts.push_back(std::move(drafts_[static_cast<size_t>(k)]));
