@@ -21,41 +21,22 @@
 #include "base/checked.h"
 #include "ops/common/enums.h"
 
-#ifndef SMELT_CPU_CONV_FEW_FILTERS_F32
-#define SMELT_CPU_CONV_FEW_FILTERS_F32
-namespace smelt {
-/// The results of the columns (tap of a line, filter) for the pixels of a line of the image, `stride` apart.
-struct TapColumns {
-  const float* results;  ///< of pixel `first`
-  int64_t stride, first;
-  int64_t taps, dilation, pad, width;  ///< width: of the image; taps outside add nothing
-  int64_t filters;
-  const float* bias;  ///< one a filter, whole vectors of 4
-  float lo, hi;
-};
-}  // namespace smelt
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// Output pixels [begin, end) of a line, side by side. Reads up to 3 floats behind the results of a pixel.
-void add_tap_columns(const TapColumns& c, int64_t begin, int64_t end, float* y) {
+void add_tap_columns(const few_filters::TapColumns<float>& c, Bounds bounds, int64_t begin, int64_t end, float* y) {
   const hn::CappedTag<float, 4> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto lo = hn::Set(d, c.lo), hi = hn::Set(d, c.hi);
+  const auto lo = hn::Set(d, bounds.lo), hi = hn::Set(d, bounds.hi);
   int64_t left = (end - begin) * c.filters;
   for (int64_t x = begin; x < end; ++x, y += c.filters, left -= c.filters) {
-    const int64_t at = x - c.pad;
-    int64_t first = 0, last = c.taps;
-    while (first < last && at + first * c.dilation < 0) ++first;
-    while (first < last && at + (last - 1) * c.dilation >= c.width) --last;
+    const auto taps = c.inside(x);
     for (int64_t f = 0; f < c.filters; f += lanes) {
       auto sum = hn::LoadU(d, c.bias + f);
-      const float* from = c.results + (at + first * c.dilation - c.first) * c.stride + first * c.filters + f;
-      for (int64_t k = first; k < last; ++k, from += c.dilation * c.stride + c.filters)
-        sum = hn::Add(sum, hn::LoadU(d, from));
+      const float* from = c.result(x, taps.begin, f);
+      for (int64_t k = taps.begin; k < taps.end; ++k, from += c.step()) sum = hn::Add(sum, hn::LoadU(d, from));
       sum = clamp(sum, lo, hi);
       // What a vector holds beyond the filters is written over by the next pixel.
       if (left - f >= lanes) {
@@ -161,9 +142,8 @@ class ConvFewFiltersF32 final : public Kernel {
                     columns_, packed_->data<float>(), 0, gemm_.panels(columns_), nullptr, none.lo, none.hi);
     const int64_t width = n > 0 ? g_.in[2] : 0;  // padding alone: no tap adds anything
     float* const to = y + (line * g_.out[2] + begin) * g_.c_out;
-    add_({results, columns_, first, g_.kernel[2], g_.dilation[2], g_.pad[2], width, g_.c_out, bias, bounds.lo,
-          bounds.hi},
-         begin, end, to);
+    add_({results, columns_, first, g_.kernel[2], g_.dilation[2], g_.pad[2], width, g_.c_out, bias}, bounds, begin, end,
+         to);
     apply_activation(act_, to, end - begin, g_.c_out, g_.c_out);
     if (epilogue) epilogue(to, end - begin, g_.c_out, g_.c_out);
   }
@@ -172,7 +152,7 @@ class ConvFewFiltersF32 final : public Kernel {
   const GemmF32& gemm_;
   Activation act_;
   EpilogueF32 epilogue_;
-  void (*add_)(const TapColumns&, int64_t, int64_t, float*);
+  void (*add_)(const few_filters::TapColumns<float>&, Bounds, int64_t, int64_t, float*);
   int64_t threads_;
   bool has_bias_;
   int64_t columns_ = 0, stretches_ = 1, stretch_ = 1, slot_ = 0;

@@ -19,38 +19,21 @@
 #include "base/checked.h"
 #include "ops/common/quantized_pair.h"
 
-#ifndef SMELT_CPU_CONV_FEW_FILTERS_I8
-#define SMELT_CPU_CONV_FEW_FILTERS_I8
-namespace smelt {
-/// The accumulators of the columns (tap of a line, filter) for the pixels of a line of the image, `stride` apart.
-struct TapAccumulators {
-  const int32_t* columns;  ///< of pixel `first`
-  int64_t stride, first;
-  int64_t taps, dilation, pad, width;  ///< width: of the image; taps outside add nothing
-  int64_t filters;
-  const int32_t* bias;  ///< one a filter, whole vectors of 4
-};
-}  // namespace smelt
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// The sums of output pixels [begin, end) of a line, `stride` apart. Reads and writes whole vectors of 4.
-void add_tap_accumulators(const TapAccumulators& c, int64_t begin, int64_t end, int64_t stride, int32_t* sums) {
+void add_tap_accumulators(const few_filters::TapColumns<int32_t>& c, int64_t begin, int64_t end, int64_t stride,
+                          int32_t* sums) {
   const hn::CappedTag<int32_t, 4> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t x = begin; x < end; ++x, sums += stride) {
-    const int64_t at = x - c.pad;
-    int64_t first = 0, last = c.taps;
-    while (first < last && at + first * c.dilation < 0) ++first;
-    while (first < last && at + (last - 1) * c.dilation >= c.width) --last;
+    const auto taps = c.inside(x);
     for (int64_t f = 0; f < c.filters; f += lanes) {
       auto sum = hn::LoadU(d, c.bias + f);
-      const int32_t* from = c.columns + (at + first * c.dilation - c.first) * c.stride + first * c.filters + f;
-      for (int64_t k = first; k < last; ++k, from += c.dilation * c.stride + c.filters)
-        sum = hn::Add(sum, hn::LoadU(d, from));
+      const int32_t* from = c.result(x, taps.begin, f);
+      for (int64_t k = taps.begin; k < taps.end; ++k, from += c.step()) sum = hn::Add(sum, hn::LoadU(d, from));
       hn::StoreU(sum, d, sums + f);
     }
   }
@@ -186,7 +169,7 @@ class ConvFewFiltersI8 final : public Kernel {
   RequantizeParams requantize_params_;
   RequantizeAccumulators rescale_;
   const GemmI8& gemm_;
-  void (*add_)(const TapAccumulators&, int64_t, int64_t, int64_t, int32_t*);
+  void (*add_)(const few_filters::TapColumns<int32_t>&, int64_t, int64_t, int64_t, int32_t*);
   int64_t threads_;
   int64_t columns_ = 0, stretches_ = 1, stretch_ = 1, columns_size_ = 0, slot_ = 0;
   std::vector<uint8_t> outside_;  ///< a line of zero points

@@ -18,6 +18,7 @@
 #include "backends/cpu/conv/im2col.h"
 #include "backends/cpu/conv/rescale_i16.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/vectors-inl.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "base/checked.h"
@@ -36,13 +37,7 @@ void tap_acc(const int16_t* const* taps, int64_t count, int64_t n, const int32_t
       sum = hn::Add(sum, hn::Mul(hn::PromoteTo(d, hn::LoadU(d16, taps[t] + c)), hn::LoadU(d, weights + t * n + c)));
     hn::StoreU(sum, d, acc + c);
   };
-  const hn::ScalableTag<int32_t> d;
-  const hn::CappedTag<int32_t, 4> four;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t c = 0;
-  for (; c + lanes <= n; c += lanes) step(d, c);
-  for (; c + 4 <= n; c += 4) step(four, c);
-  for (; c < n; ++c) step(hn::CappedTag<int32_t, 1>(), c);
+  for_lanes<int32_t>(n, step);
 }
 
 /// The low bytes of n numbers, and the high ones plus 128.

@@ -12,6 +12,7 @@
 #include "backends/cpu/conv/im2col.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/vectors-inl.h"
 #include "backends/cpu/gemm/gemm_f32.h"
 #include "base/checked.h"
 
@@ -24,11 +25,7 @@ void multiply_add(const float* x, const float* w, int64_t n, float* y) {
   const auto step = [&](auto d, int64_t c) HWY_ATTR {
     hn::StoreU(hn::MulAdd(hn::LoadU(d, x + c), hn::LoadU(d, w + c), hn::LoadU(d, y + c)), d, y + c);
   };
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t c = 0;
-  for (; c + lanes <= n; c += lanes) step(d, c);
-  for (; c < n; ++c) step(hn::CappedTag<float, 1>(), c);
+  for_lanes<float>(n, step);
 }
 
 }  // namespace smelt::HWY_NAMESPACE

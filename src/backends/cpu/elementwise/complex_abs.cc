@@ -7,6 +7,7 @@
 #include "backends/cpu/core/highway.h"
 
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/vectors-inl.h"
 #include "ops/elementwise/elementwise.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -25,11 +26,7 @@ void complex_abs(const float* x, int64_t n, float* y) {
     const auto is_infinite = hn::Or(hn::IsInf(re), hn::IsInf(im));
     hn::StoreU(hn::DemoteTo(narrow, hn::IfThenElse(is_infinite, infinite, size)), narrow, y + i);
   };
-  const hn::ScalableTag<double> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) step(d, i);
-  for (; i < n; ++i) step(hn::CappedTag<double, 1>(), i);
+  for_lanes<double>(n, step);
 }
 
 }  // namespace smelt::HWY_NAMESPACE

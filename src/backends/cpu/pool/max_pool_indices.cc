@@ -8,6 +8,7 @@
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
 
+#include "backends/cpu/core/vectors-inl.h"
 #include "backends/cpu/pool/pool_shape.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,11 +30,7 @@ void max_of_taps(const float* image, const int64_t* positions, int64_t count, in
     hn::StoreU(best, d, y + c);
     hn::StoreU(tap, di, at + c);
   };
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t c = 0;
-  for (; c + lanes <= n; c += lanes) step(d, c);
-  for (; c < n; ++c) step(hn::CappedTag<float, 1>(), c);
+  for_lanes<float>(n, step);
 }
 
 }  // namespace smelt::HWY_NAMESPACE

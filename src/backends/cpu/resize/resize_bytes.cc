@@ -50,7 +50,6 @@ struct ShortResizeOps {
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::ScalableTag<double>;
 
 void weighted_sum_f64(const double* from, const int64_t* index, const double* weight, int64_t taps, int64_t n,
                       double* to) {
@@ -60,11 +59,7 @@ void weighted_sum_f64(const double* from, const int64_t* index, const double* we
       sum = hn::Add(sum, hn::Mul(hn::Set(d, weight[t]), hn::LoadU(d, from + index[t] * n + j)));
     hn::StoreU(sum, d, to + j);
   };
-  const D d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t j = 0;
-  for (; j + lanes <= n; j += lanes) step(d, j);
-  for (; j < n; ++j) step(hn::CappedTag<double, 1>(), j);
+  for_lanes<double>(n, step);
 }
 
 void doubles_to_bytes(const double* from, int64_t n, bool is_signed, bool round, uint8_t* to) {
@@ -82,11 +77,7 @@ void doubles_to_bytes(const double* from, int64_t n, bool is_signed, bool round,
       hn::StoreU(hn::DemoteTo(d8, wide), d8, to + i);
     }
   };
-  const D d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) step(d, i);
-  for (; i < n; ++i) step(hn::CappedTag<double, 1>(), i);
+  for_lanes<double>(n, step);
 }
 
 ByteResizeOps byte_resize_ops() { return {weighted_sum_f64, doubles_to_bytes}; }
