@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
+#include "ops/common/broadcast.h"
 #include "ops/core/op.h"
 #include "ops/gather/combine.h"
 #include "ops/gather/gather.h"
@@ -90,21 +92,14 @@ Status find_offsets(const std::vector<DimIndex>& dims, const Shape& x, const Sha
   if (n > (int64_t{1} << 32) && n > have) return LimitReached("indices of shape ", joint.str());
   p.offsets.assign(static_cast<size_t>(n), 0);
   for (const DimIndex& d : dims) {
-    const Shape own = d.shape.strides();
-    const int shift = joint.rank() - d.shape.rank();
-    size_t at = 0;
     Status status;
-    for_each_index(joint, [&](const int64_t* index) {
-      int64_t from = 0;
-      for (int k = 0; k < d.shape.rank(); ++k)
-        if (d.shape[k] != 1) from += index[k + shift] * own[k];
-      auto i = index_of(d.values[static_cast<size_t>(from)], x[d.dim]);
-      if (!i.ok()) {
+    BroadcastWalk<1>(joint, {d.shape}).each([&](int64_t to, const std::array<int64_t, 1>& from) {
+      if (!status.ok()) return;
+      const auto i = index_of(d.values[static_cast<size_t>(from[0])], x[d.dim]);
+      if (i.ok())
+        p.offsets[static_cast<size_t>(to)] += *i * strides[d.dim];
+      else
         status = i.error();
-        return false;
-      }
-      p.offsets[at++] += *i * strides[d.dim];
-      return true;
     });
     SMELT_TRY(std::move(status));
   }
