@@ -31,7 +31,7 @@ void strassen_tile(const StrassenStep& step, const float* a, ptrdiff_t row, cons
   const DS d;
   constexpr ptrdiff_t L = HWY_MAX_BYTES / 4;
   constexpr int kGroups = (MR + 2) / 3;
-  const ptrdiff_t ahead_step = step.ahead_step, bytes = step.k * 4;
+  const ptrdiff_t ahead_step = step.ahead_step, bytes = step.a_stride * 4;
   const float* HWY_RESTRICT b = kDifference ? step.b : step.difference;
   [[maybe_unused]] const float* HWY_RESTRICT subtrahend = step.subtrahend;
   [[maybe_unused]] float* HWY_RESTRICT difference = step.difference;
@@ -58,9 +58,9 @@ void strassen_tile(const StrassenStep& step, const float* a, ptrdiff_t row, cons
   const StrassenRows begin = from_row(step.begin), start = from_row(step.start);
   each([&](int m, int j) HWY_ATTR { acc[m][j] = hn::Add(load(begin, m, j), load(start, m, j)); });
   const char* rows[kGroups];
-  const char* next_a = reinterpret_cast<const char*>(a + MR * step.k);  // the next tile's rows
+  const char* next_a = reinterpret_cast<const char*>(a + MR * step.a_stride);  // the next tile's rows
 #pragma GCC unroll 5
-  for (int g = 0; g < kGroups; ++g) rows[g] = reinterpret_cast<const char*>(a + g * 3 * step.k);
+  for (int g = 0; g < kGroups; ++g) rows[g] = reinterpret_cast<const char*>(a + g * 3 * step.a_stride);
   const auto row_step = [&](int at) HWY_ATTR {
     VS bv[2];
 #pragma GCC unroll 2
@@ -302,7 +302,7 @@ void StrassenF32::as_defined(const Block& block, const float* packed, int64_t pa
 /// T2 = B22 - T1, T3 = B22 - B12, T4 = B21 - T2. Winograd's form of Strassen's algorithm; Higham, Accuracy and
 /// Stability of Numerical Algorithms, section 23.1.
 void StrassenF32::times_pair(const Block& block, const float* packed, int64_t panel) const {
-  const int64_t nr = gemm_.nr(), half = block.half, size = block.height * half;
+  const int64_t nr = gemm_.nr(), half = block.half, stride = operand_stride(half), size = block.height * stride;
   const float* const left = packed + gemm_.panel_offset(k_, panel);
   const float* const right = packed + gemm_.panel_offset(k_, panel + 1);
   const EvenTiles tiles(block.height, gemm_.mr);
@@ -337,24 +337,16 @@ void StrassenF32::times_pair(const Block& block, const float* packed, int64_t pa
   const ptrdiff_t ahead_step = std::min<int64_t>(128, ceil_div(8 * nr, tiles.count));
   const float* a = block.operands;
   for (const auto& p : products) {
-    const StrassenStep step{p.b,
-                            p.subtrahend,
-                            p.subtrahend ? p.difference : const_cast<float*>(p.b),
-                            half,
-                            p.begin,
-                            p.start,
-                            p.to,
-                            w,
-                            p.also_start,
-                            p.also,
-                            p.lo,
-                            p.hi,
-                            ahead_step};
+    const StrassenStep step{p.b,          p.subtrahend, p.subtrahend ? p.difference : const_cast<float*>(p.b),
+                            half,         stride,       p.begin,
+                            p.start,      p.to,         w,
+                            p.also_start, p.also,       p.lo,
+                            p.hi,         ahead_step};
     const StrassenKernels::Tile* tile = p.subtrahend ? kernels_.of_difference : kernels_.of_b;
     const char* ahead = reinterpret_cast<const char*>(p.ahead);
     for (int64_t t = 0, row = 0; t < tiles.count; row += tiles.rows(t++)) {
       if (block.uneven[t]) continue;
-      tile[tiles.rows(t) - 1](step, a + row * half, row, ahead);
+      tile[tiles.rows(t) - 1](step, a + row * stride, row, ahead);
       tile = kernels_.of_b;
       ahead += ahead_step * half / 2;
     }
@@ -376,13 +368,13 @@ void StrassenF32::times_even_pairs(const GemmStrips& strip, const float* packed,
   const EvenTiles tiles(height, gemm_.mr);
   float *const differences = scratch + operands_floats(), *const sums = differences + 2 * half_ * gemm_.nr();
   for (int64_t at = 0; at < k_; at += 2 * half_) {
-    const int64_t half = std::min(half_, (k_ - at) / 2);
+    const int64_t half = std::min(half_, (k_ - at) / 2), stride = operand_stride(half);
     bool uneven[kMostTiles] = {};
     for (int64_t t = 0, i = 0; t < tiles.count; ++t)
       for (const int64_t end = i + tiles.rows(t); i < end; ++i) {
         float largest[2];
         const float* const upper = strip.a + i * strip.lda + at;
-        kernels_.operands(upper, upper + height * strip.lda, half, scratch + i * half, height * half, largest);
+        kernels_.operands(upper, upper + height * strip.lda, half, scratch + i * stride, height * stride, largest);
         uneven[t] = uneven[t] || !alike(largest[0], largest[1]);
       }
     const bool ends = at + 2 * half_ >= k_;

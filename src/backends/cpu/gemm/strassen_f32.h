@@ -30,7 +30,7 @@ struct StrassenRows {
 struct StrassenStep {
   const float *b, *subtrahend;  ///< rows of panels; the right operand is b - subtrahend, or b where that is null
   float* difference;            ///< where the first tile leaves it for those that follow
-  ptrdiff_t k;                  ///< floats of a row of the left operand, whose rows lie behind each other; even
+  ptrdiff_t k, a_stride;        ///< floats of a row of the left operand, even; from a row to the next one
   StrassenRows begin, start, to;
   StrassenRows addend, also_start, also;  ///< also of stride 0: there is none
   float lo, hi;
@@ -91,7 +91,13 @@ class StrassenF32 {
   enum Evenness : uint8_t { kUnknown, kEven, kNotEven };
   struct Block;
   StrassenF32(const GemmF32& gemm, const StrassenKernels& kernels, int64_t n, int64_t k, int64_t rows);
-  int64_t operands_floats() const { return (kOperands * half_ * (rows_ / 2) + 15) / 16 * 16; }
+  /// From a row of an operand to the next one: rows that lie a multiple of 4096 bytes apart would meet in few lines of
+  /// the nearest cache.
+  static int64_t operand_stride(int64_t half) {
+    constexpr int64_t kPage = 1024, kLine = 16;
+    return half % kPage == 0 ? half + kLine : half;
+  }
+  int64_t operands_floats() const { return round_up(kOperands * operand_stride(half_) * (rows_ / 2), int64_t{16}); }
   int64_t height(int64_t rows) const;
   std::atomic<Evenness>& evenness(int64_t panel) const { return evenness_[static_cast<size_t>(panel / 2)]; }
   bool are_even(const float* packed, int64_t panel) const;

@@ -76,7 +76,7 @@ TEST(StrassenF32, ErrorsAreAFewRoundings) {
     const int64_t part = 2 * gemm.depth;
     for (const int64_t m : {2 * gemm.mr, 6 * gemm.mr + 4, 7 * gemm.mr + 1, 40 * gemm.mr + 2})
       for (const int64_t n : {2 * gemm.nr(), 5 * gemm.nr() + 3})
-        for (const int64_t k : {int64_t{4}, int64_t{100}, part + 4, 2 * part + 8}) {
+        for (const int64_t k : {int64_t{4}, int64_t{100}, int64_t{2048}, part + 4, 2 * part + 8}) {
           if (m > 8 * gemm.mr && k > part + 4) continue;  // one large block is enough
           SCOPED_TRACE(Cat(to_string(isa), ": ", m, " x ", k, " x ", n));
           const StrassenCase p(m, n, k);

@@ -14,8 +14,10 @@ struct MatMulSize {
   int64_t m, k, n;
   double operations() const { return 2.0 * static_cast<double>(m * k * n); }
 };
-const MatMulSize kSizes[] = {
-    {"mbv2_classifier", 1, 1280, 1000}, {"bert_ffn", 128, 768, 3072}, {"square", 512, 512, 512}};
+const MatMulSize kSizes[] = {{"mbv2_classifier", 1, 1280, 1000},
+                             {"bert_ffn", 128, 768, 3072},
+                             {"t5_ffn", 128, 2048, 512},
+                             {"square", 512, 512, 512}};
 /// A decoder's steps, of one and of several sequences, and a prompt: 4-bit weights beyond the inner caches.
 const MatMulSize kDecoderSizes[] = {
     {"llama_ffn", 1, 2048, 8192}, {"llama_ffn", 4, 2048, 8192}, {"llama_ffn", 64, 2048, 8192}};

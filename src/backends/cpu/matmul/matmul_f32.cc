@@ -108,8 +108,10 @@ class MatMulF32 final : public Kernel {
   int64_t strassen_floats() const { return strassen_ ? round_up(strassen_->scratch_floats(), 16) : 0; }
   int64_t lda() const { return a_workspace_ ? lda_ : s_.g.a.row_stride; }
   /// True if the rows of a tile would meet in the same few lines of the nearest cache, and many tiles would suffer.
+  /// Strassen's products copy halves of rows anyway.
   bool collides() const {
     constexpr int64_t kPage = 1024, kFewRows = 4, kFewPanels = 4;
+    if (strassen_) return false;
     const int64_t stride = turned_ || gemm_.to_words ? k_ : s_.g.a.row_stride;
     return stride % kPage == 0 && k_ >= kPage && s_.m > kFewRows && gemm_.panels(s_.n) >= kFewPanels;
   }
