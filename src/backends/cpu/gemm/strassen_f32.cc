@@ -302,7 +302,7 @@ void StrassenF32::as_defined(const Block& block, const float* packed, int64_t pa
 /// T2 = B22 - T1, T3 = B22 - B12, T4 = B21 - T2. Winograd's form of Strassen's algorithm; Higham, Accuracy and
 /// Stability of Numerical Algorithms, section 23.1.
 void StrassenF32::times_pair(const Block& block, const float* packed, int64_t panel) const {
-  const int64_t nr = gemm_.nr(), half = block.half, stride = operand_stride(half), size = block.height * stride;
+  const int64_t nr = gemm_.nr(), half = block.half, stride = apart<float>(half), size = block.height * stride;
   const float* const left = packed + gemm_.panel_offset(k_, panel);
   const float* const right = packed + gemm_.panel_offset(k_, panel + 1);
   const EvenTiles tiles(block.height, gemm_.mr);
@@ -368,7 +368,7 @@ void StrassenF32::times_even_pairs(const GemmStrips& strip, const float* packed,
   const EvenTiles tiles(height, gemm_.mr);
   float *const differences = scratch + operands_floats(), *const sums = differences + 2 * half_ * gemm_.nr();
   for (int64_t at = 0; at < k_; at += 2 * half_) {
-    const int64_t half = std::min(half_, (k_ - at) / 2), stride = operand_stride(half);
+    const int64_t half = std::min(half_, (k_ - at) / 2), stride = apart<float>(half);
     bool uneven[kMostTiles] = {};
     for (int64_t t = 0, i = 0; t < tiles.count; ++t)
       for (const int64_t end = i + tiles.rows(t); i < end; ++i) {

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 
+#include "backends/cpu/core/cache_rows.h"
 #include "backends/cpu/core/isa.h"
 #include "backends/cpu/gemm/gemm_f32.h"
+#include "base/checked.h"
 #include "base/error.h"
 
 namespace smelt {
@@ -91,13 +93,7 @@ class StrassenF32 {
   enum Evenness : uint8_t { kUnknown, kEven, kNotEven };
   struct Block;
   StrassenF32(const GemmF32& gemm, const StrassenKernels& kernels, int64_t n, int64_t k, int64_t rows);
-  /// From a row of an operand to the next one: rows that lie a multiple of 4096 bytes apart would meet in few lines of
-  /// the nearest cache.
-  static int64_t operand_stride(int64_t half) {
-    constexpr int64_t kPage = 1024, kLine = 16;
-    return half % kPage == 0 ? half + kLine : half;
-  }
-  int64_t operands_floats() const { return round_up(kOperands * operand_stride(half_) * (rows_ / 2), int64_t{16}); }
+  int64_t operands_floats() const { return round_up(kOperands * apart<float>(half_) * (rows_ / 2), int64_t{16}); }
   int64_t height(int64_t rows) const;
   std::atomic<Evenness>& evenness(int64_t panel) const { return evenness_[static_cast<size_t>(panel / 2)]; }
   bool are_even(const float* packed, int64_t panel) const;

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/broadcast.h"
+#include "backends/cpu/core/cache_rows.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/slots.h"
 #include "backends/cpu/gemm/pack_constant.h"
@@ -54,7 +55,7 @@ class MatMulF32 final : public Kernel {
     if (!packed_) b_workspace_ = packed_size_;
     turned_ = s.g.a.column_stride != 1 && s.k > 1;
     if (turned_ || gemm.to_words || collides()) {
-      lda_ = collides() ? k_ + 16 : k_;
+      lda_ = apart<float>(k_);
       a_workspace_ = round_up(s.m * lda_, 16);
     }
     // A task that has its rows for itself makes words of some of them at a time.
@@ -107,13 +108,12 @@ class MatMulF32 final : public Kernel {
   /// Of a task's product; there is one matrix where it is not zero.
   int64_t strassen_floats() const { return strassen_ ? round_up(strassen_->scratch_floats(), 16) : 0; }
   int64_t lda() const { return a_workspace_ ? lda_ : s_.g.a.row_stride; }
-  /// True if the rows of a tile would meet in the same few lines of the nearest cache, and many tiles would suffer.
-  /// Strassen's products copy halves of rows anyway.
+  /// True if the rows of a tile collide, and many tiles would suffer. Strassen's products copy halves of rows anyway.
   bool collides() const {
-    constexpr int64_t kPage = 1024, kFewRows = 4, kFewPanels = 4;
+    constexpr int64_t kFewRows = 4, kFewPanels = 4;
     if (strassen_) return false;
     const int64_t stride = turned_ || gemm_.to_words ? k_ : s_.g.a.row_stride;
-    return stride % kPage == 0 && k_ >= kPage && s_.m > kFewRows && gemm_.panels(s_.n) >= kFewPanels;
+    return rows_collide(stride * 4) && k_ >= 1024 && s_.m > kFewRows && gemm_.panels(s_.n) >= kFewPanels;
   }
   void pack_constant(const KernelSpec& spec, const Tensor* c) {
     const MatrixView& b = s_.g.b;

@@ -13,8 +13,9 @@ struct Row {
   bool transpose_b = true;
   bool bias = true;
 };
-const Row kRows[] = {
-    {1, 64, 10}, {1, 37, 33, true, false}, {1, 60, 200}, {17, 130, 40}, {15, 64, 65, false}, {40, 1, 3}, {3, 1000, 70}};
+const Row kRows[] = {{1, 64, 10},   {1, 37, 33, true, false}, {1, 60, 200},
+                     {17, 130, 40}, {15, 64, 65, false},      {40, 1, 3},
+                     {3, 1000, 70}, {15, 4096, 130}};  // rows that collide
 
 Tensor weights(const Row& r, DType dtype, uint32_t seed) {
   const bool four = bit_width(dtype) == 4;

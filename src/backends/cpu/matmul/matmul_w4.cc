@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/cache_rows.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_f32.h"
@@ -95,7 +96,7 @@ class MatMulW4 final : public Kernel {
         });
     weights_ = packed_->data<char>();
     unpacks_ = mode == Rows::kReal && s.m > gemm_.real_rows;
-    if (unpacks_) lda_ = s.k + (s.k % 1024 == 0 ? 16 : 0);  // rows of a tile do not meet in the same cache lines
+    if (unpacks_) lda_ = apart<float>(s.k);
     in_place_ = mode == Rows::kReal && lda_ == s.k;
   }
   size_t scratch_bytes() const override {

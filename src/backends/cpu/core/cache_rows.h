@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+namespace smelt {
+
+/// Rows that lie a multiple of 4096 bytes apart meet in one set of the level-1 cache, which holds 8 or 12 lines: those
+/// of a tile of 14 rows, which are read side by side, drive each other out.
+constexpr bool rows_collide(int64_t bytes) { return bytes % 4096 == 0; }
+
+/// From a row of `length` elements of type T to the next one: a cache line of 64 bytes more where rows without a gap
+/// would collide.
+template <class T>
+constexpr int64_t apart(int64_t length) {
+  constexpr int64_t kSize = sizeof(T);
+  return rows_collide(length * kSize) ? length + 64 / kSize : length;
+}
+
+}  // namespace smelt
