@@ -8,6 +8,7 @@
 
 #include "backends/cpu/attention/row_attention.h"
 #include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/cache_rows.h"
 #include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "ops/attention/geometry.h"
@@ -50,7 +51,7 @@ class AttentionF32 final : public Kernel {
     constexpr int64_t kScores = 32 * 1024;  // of a block, to stay in a near cache
     block_ = std::max<int64_t>(1, kScores / (g.keys * gemm_.mr)) * gemm_.mr;
     block_ = std::min(block_, g.rows);
-    score_row_ = round_up(g.keys, 16);
+    score_row_ = apart<float>(round_up(g.keys, 16));
     depth_words_ = gemm_.words(g.depth);
     one_row_ = g.rows == 1 && !gemm_.to_words;
     k_workspace_ = one_row_ ? 0 : padded_floats(gemm_.packed_size(depth_words_, g.keys));
@@ -58,7 +59,8 @@ class AttentionF32 final : public Kernel {
     score_workspace_ = padded_floats((one_row_ ? g.q_heads / g.kv_heads : block_) * score_row_);
     workspace_ =
         k_workspace_ + v_workspace_ + score_workspace_ + padded_floats(one_row_ ? g.q_heads / g.kv_heads : block_);
-    if (gemm_.to_words) workspace_ += padded_floats(block_ * depth_words_);
+    copies_queries_ = gemm_.to_words || rows_collide(q_.row_step * 4);
+    if (copies_queries_) workspace_ += padded_floats(block_ * depth_words_);
   }
   size_t scratch_bytes() const override {
     return static_cast<size_t>(slots_ * workspace_) * sizeof(float) + static_cast<size_t>(g_.batch) * sizeof(KeySpan);
@@ -98,6 +100,11 @@ class AttentionF32 final : public Kernel {
     gemm_.pack(k, 1, k_.row_step, g_.depth, keys, nullptr, workspace, scale_);
     gemm_.pack(v, v_.row_step, 1, keys, g_.v_depth, nullptr, workspace + k_workspace_);
   }
+  /// Rows of the gemm's words, one behind the other.
+  void copy_queries(const float* queries, int64_t rows, float* to) const {
+    for (; rows > 0; --rows, queries += q_.row_step, to += depth_words_)
+      gemm_.to_words ? gemm_.to_words(queries, g_.depth, to) : (void)std::copy_n(queries, g_.depth, to);
+  }
   /// Part `part` of the queries of all heads that share keys and values `kv`, which are packed.
   void head(KernelContext& ctx, int64_t kv, int64_t part, const KeySpan& span, float* workspace) const {
     const int64_t b = kv / g_.kv_heads, share = g_.q_heads / g_.kv_heads;
@@ -116,10 +123,10 @@ class AttentionF32 final : public Kernel {
         const int64_t n = std::min(block_, last - i);
         const float* queries = q + q_.at(b, h) + i * q_.row_step;
         int64_t query_step = q_.row_step;
-        if (gemm_.to_words) {
-          float* words = factors + padded_floats(block_);
-          for (int64_t r = 0; r < n; ++r) gemm_.to_words(queries + r * query_step, g_.depth, words + r * depth_words_);
-          queries = words;
+        if (copies_queries_) {
+          float* const copy = factors + padded_floats(block_);
+          copy_queries(queries, n, copy);
+          queries = copy;
           query_step = depth_words_;
         }
         const bool all_keys = sees_all_keys(span);
@@ -272,9 +279,11 @@ class AttentionF32 final : public Kernel {
   const RowAttention& row_ops_;
   Heads q_, y_, k_, v_;
   bool has_mask_, bool_mask_;
-  bool one_row_ = false;  ///< a query a head: keys and values are not packed
+  bool one_row_ = false;         ///< a query a head: keys and values are not packed
+  bool copies_queries_ = false;  ///< to rows one behind the other
   float scale_ = 1;
-  int64_t score_row_ = 0;  ///< floats from one query's scores to the next's: vectors of rows do not overlap
+  int64_t score_row_ =
+      0;  ///< floats from one query's scores to the next's: vectors of rows do not overlap, nor collide
   int64_t depth_words_ = 0;
   int64_t parts_ = 1, slots_ = 1, block_ = 1;
   int64_t k_workspace_ = 0, v_workspace_ = 0, score_workspace_ = 0, workspace_ = 0;  ///< floats

@@ -57,7 +57,10 @@ const Row kRows[] = {{1, 1, 1, 1, 1, 1, 1, false, false, false, {}},
                      // Blocks of queries that see a part of the keys.
                      {1, 2, 1, 300, 310, 8, 8, true, true, false, {}},
                      {1, 1, 1, 300, 300, 8, 8, false, true, true, {}},
-                     {1, 1, 1, 300, 300, 8, 8, false, true, false, {300, 300}}};
+                     {1, 1, 1, 300, 300, 8, 8, false, true, false, {300, 300}},
+                     // Rows of queries and of scores that collide.
+                     {1, 16, 16, 20, 30, 64, 8, true, false, false, {}},
+                     {1, 1, 1, 20, 1024, 8, 8, false, false, false, {}}};
 
 TEST(AttentionF32, LayoutsMasksAndWindows) {
   for (const Row& r : kRows) check_on_cpu(attention(r), "attention_f32");
