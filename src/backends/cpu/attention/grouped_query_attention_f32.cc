@@ -5,6 +5,7 @@
 
 #include "backends/cpu/attention/row_attention.h"
 #include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/cache_rows.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/vector_ops.h"
@@ -43,7 +44,7 @@ class GroupQueryF32 final : public Kernel {
     constexpr int64_t kScores = 32 * 1024;  // of a block, to stay in a near cache
     block_ = std::clamp<int64_t>(kScores / (joined_ * gemm_.mr) * gemm_.mr, std::min(gemm_.mr, rows_), rows_);
     const int64_t share = a_.num_heads / a_.kv_heads;
-    score_row_ = padded_floats(joined_ + 1);
+    score_row_ = apart<float>(padded_floats(joined_ + 1));
     q_workspace_ = padded_floats((rows_ == 1 ? share : rows_) * depth_);
     k_workspace_ = rows_ == 1 ? 0 : padded_floats(gemm_.packed_size(depth_, joined_));
     v_workspace_ = rows_ == 1 ? 0 : padded_floats(gemm_.packed_size(joined_, depth_));

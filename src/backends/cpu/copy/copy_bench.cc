@@ -10,6 +10,8 @@ SMELT_BENCH_CASES(copy) {
   TransposeAttrs perm;
   perm.perm = {0, 3, 1, 2};
   cases.add({"transpose/nhwc_to_nchw", Op::kTranspose, make_attrs<TransposeAttrs>(perm), {f32({1, 56, 56, 64})}});
+  perm.perm = {0, 2, 3, 1};
+  cases.add({"transpose/nchw_to_nhwc_128", Op::kTranspose, make_attrs<TransposeAttrs>(perm), {f32({1, 64, 128, 128})}});
   AxisAttrs last;
   last.axis = -1;
   OpCase concat{"concat/float32", Op::kConcat, make_attrs<AxisAttrs>(last), {f32(block), f32(block, 2)}};

@@ -10,6 +10,45 @@
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
 
+#ifndef SMELT_CPU_PREPARED_COPY
+#define SMELT_CPU_PREPARED_COPY
+namespace smelt {
+
+/// True if the columns of a panel, so many bytes apart, meet in so few sets of the level-1 cache that it does not hold
+/// a line of each.
+constexpr bool columns_collide(int64_t columns, int64_t x_column) {
+  constexpr int64_t kFewColumns = 16, kFewSets = 1024, kNear = 16;
+  return columns > kFewColumns && (x_column + kNear) % kFewSets <= 2 * kNear;
+}
+
+constexpr int64_t kLine = 64, kPanelLines = 256;  // bytes of a cache line, and of the columns of a panel of rows of y
+
+/// A transposition whose columns collide, by `tiles`, of lines that are copied first: they would leave the nearest
+/// cache before they are used up. Precondition: a column of x has a line at least.
+[[gnu::noinline]] inline void transpose_by_lines(const std::byte* x, std::byte* y, const CopyBlock& b,
+                                                 CopyBlockFn tiles) {
+  alignas(kLine) std::byte lines[kPanelLines * kLine];
+  CopyBlock part = b;
+  part.rows = kLine / b.unit;
+  part.columns = std::min(kPanelLines / b.unit, b.columns);
+  part.x_column = kLine;
+  for (int64_t c0 = 0; c0 < b.columns; c0 += part.columns) {
+    const int64_t c = std::min(c0, b.columns - part.columns);
+    for (int64_t r0 = 0; r0 < b.rows; r0 += part.rows) {
+      const int64_t r = std::min(r0, b.rows - part.rows);
+      const std::byte* from = x + r * b.unit + c * b.x_column;
+      for (int64_t i = 0; i < part.columns; ++i, from += b.x_column) {
+        __builtin_prefetch(from + kLine, 0, 2);  // of the next rows
+        std::memcpy(lines + i * kLine, from, kLine);
+      }
+      tiles(lines, y + r * b.y_row + c * b.unit, part);
+    }
+  }
+}
+
+}  // namespace smelt
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -143,7 +182,7 @@ HWY_INLINE void transpose_tile(const std::byte* x, std::byte* y, int64_t x_colum
 template <class T, size_t kBytes>
 void transpose_tiles(const std::byte* x, std::byte* y, const CopyBlock& b) {
   constexpr int64_t kColumns = kBytes / sizeof(T), kRows = 16 / sizeof(T);
-  constexpr int64_t kPanel = 256 / sizeof(T), kUnit = sizeof(T);
+  constexpr int64_t kPanel = kPanelLines / sizeof(T), kUnit = sizeof(T);
   const int64_t rows = b.rows, x_column = b.x_column, y_row = b.y_row;
   int64_t columns = b.columns;
   if (sizeof(T) == 1 && rows < kRows) {
@@ -154,6 +193,8 @@ void transpose_tiles(const std::byte* x, std::byte* y, const CopyBlock& b) {
     last.columns = rest;
     transpose_elements<T>(x + columns * x_column, y + columns * kUnit, last);
   }
+  if (columns_collide(columns, x_column) && rows * kUnit >= kLine)
+    return transpose_by_lines(x, y, b, transpose_tiles<T, kBytes>);
   for (int64_t c0 = 0; c0 < columns; c0 += kPanel) {
     const int64_t c1 = std::min(columns, c0 + kPanel);
     for (int64_t r0 = 0; r0 < rows; r0 += kRows) {

@@ -38,6 +38,10 @@ TEST(StridedCopy, Transpositions) {
                                                          {{90, 5}, {1, 0}},
                                                          {{2, 71, 15}, {0, 2, 1}},
                                                          {{7001, 12}, {1, 0}},
+                                                         // Columns that collide in a cache, or nearly.
+                                                         {{40, 1024}, {1, 0}},
+                                                         {{300, 1021}, {1, 0}},
+                                                         {{2, 70, 1027}, {0, 2, 1}},
                                                          {{2, 2, 3, 2, 2}, {4, 1, 3, 0, 2}}};
   for (const auto& [shape, perm] : rows)
     for (DType t : {DType::kI8, DType::kI16, DType::kF32, DType::kF64}) {
