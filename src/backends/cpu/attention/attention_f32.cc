@@ -8,7 +8,7 @@
 
 #include "backends/cpu/attention/row_attention.h"
 #include "backends/cpu/core/activation.h"
-#include "backends/cpu/core/cache_rows.h"
+#include "backends/cpu/core/row_spacing.h"
 #include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "ops/attention/geometry.h"

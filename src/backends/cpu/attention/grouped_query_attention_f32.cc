@@ -5,8 +5,8 @@
 
 #include "backends/cpu/attention/row_attention.h"
 #include "backends/cpu/core/activation.h"
-#include "backends/cpu/core/cache_rows.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/row_spacing.h"
 #include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "backends/cpu/gemm/gemm_f32.h"

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "backends/cpu/core/cache_rows.h"
 #include "backends/cpu/core/isa.h"
+#include "backends/cpu/core/row_spacing.h"
 #include "backends/cpu/gemm/gemm_f32.h"
 #include "base/checked.h"
 #include "base/error.h"

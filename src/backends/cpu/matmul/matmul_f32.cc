@@ -7,8 +7,8 @@
 
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/broadcast.h"
-#include "backends/cpu/core/cache_rows.h"
 #include "backends/cpu/core/epilogue.h"
+#include "backends/cpu/core/row_spacing.h"
 #include "backends/cpu/core/slots.h"
 #include "backends/cpu/gemm/pack_constant.h"
 #include "backends/cpu/gemm/strassen_f32.h"

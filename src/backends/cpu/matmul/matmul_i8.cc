@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "backends/cpu/core/activation.h"
-#include "backends/cpu/core/cache_rows.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/row_spacing.h"
 #include "backends/cpu/gemm/constant_parts.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"

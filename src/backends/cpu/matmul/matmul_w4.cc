@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "backends/cpu/core/activation.h"
-#include "backends/cpu/core/cache_rows.h"
 #include "backends/cpu/core/epilogue.h"
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/row_spacing.h"
 #include "backends/cpu/gemm/gemm_f32.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/matmul/matrix_key.h"
