@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/core/row_spacing.h"
 #include "backends/cpu/core/targets.h"
 #include "base/checked.h"
 #undef HWY_TARGET_INCLUDE
@@ -13,13 +14,6 @@
 #ifndef SMELT_CPU_PREPARED_COPY
 #define SMELT_CPU_PREPARED_COPY
 namespace smelt {
-
-/// True if the columns of a panel, so many bytes apart, meet in so few sets of the level-1 cache that it does not hold
-/// a line of each.
-constexpr bool columns_collide(int64_t columns, int64_t x_column) {
-  constexpr int64_t kFewColumns = 16, kFewSets = 1024, kNear = 16;
-  return columns > kFewColumns && (x_column + kNear) % kFewSets <= 2 * kNear;
-}
 
 constexpr int64_t kLine = 64, kPanelLines = 256;  // bytes of a cache line, and of the columns of a panel of rows of y
 
@@ -193,7 +187,8 @@ void transpose_tiles(const std::byte* x, std::byte* y, const CopyBlock& b) {
     last.columns = rest;
     transpose_elements<T>(x + columns * x_column, y + columns * kUnit, last);
   }
-  if (columns_collide(columns, x_column) && rows * kUnit >= kLine)
+  constexpr int64_t kFewColumns = 16;
+  if (columns > kFewColumns && many_rows_collide(x_column) && rows * kUnit >= kLine)
     return transpose_by_lines(x, y, b, transpose_tiles<T, kBytes>);
   for (int64_t c0 = 0; c0 < columns; c0 += kPanel) {
     const int64_t c1 = std::min(columns, c0 + kPanel);

@@ -8,6 +8,12 @@ namespace smelt {
 /// of a tile of 14 rows, which are read side by side, drive each other out.
 constexpr bool rows_collide(int64_t bytes) { return bytes % 4096 == 0; }
 
+/// True if dozens of rows so many bytes apart meet in so few sets that the cache does not hold a line of each.
+constexpr bool many_rows_collide(int64_t bytes) {
+  constexpr int64_t kFewSets = 1024, kNear = 16;
+  return (bytes + kNear) % kFewSets <= 2 * kNear;
+}
+
 /// From a row of `length` elements of type T to the next one: a cache line of 64 bytes more where rows without a gap
 /// would collide.
 template <class T>
