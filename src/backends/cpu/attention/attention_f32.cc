@@ -102,8 +102,12 @@ class AttentionF32 final : public Kernel {
   }
   /// Rows of the gemm's words, one behind the other.
   void copy_queries(const float* queries, int64_t rows, float* to) const {
-    for (; rows > 0; --rows, queries += q_.row_step, to += depth_words_)
-      gemm_.to_words ? gemm_.to_words(queries, g_.depth, to) : (void)std::copy_n(queries, g_.depth, to);
+    for (; rows > 0; --rows, queries += q_.row_step, to += depth_words_) {
+      if (gemm_.to_words)
+        gemm_.to_words(queries, g_.depth, to);
+      else
+        std::copy_n(queries, g_.depth, to);
+    }
   }
   /// Part `part` of the queries of all heads that share keys and values `kv`, which are packed.
   void head(KernelContext& ctx, int64_t kv, int64_t part, const KeySpan& span, float* workspace) const {
