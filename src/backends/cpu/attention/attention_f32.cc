@@ -59,7 +59,7 @@ class AttentionF32 final : public Kernel {
     score_workspace_ = padded_floats((one_row_ ? g.q_heads / g.kv_heads : block_) * score_row_);
     workspace_ =
         k_workspace_ + v_workspace_ + score_workspace_ + padded_floats(one_row_ ? g.q_heads / g.kv_heads : block_);
-    copies_queries_ = gemm_.to_words || rows_collide(q_.row_step * 4);
+    copies_queries_ = gemm_.to_words || (!one_row_ && rows_collide(q_.row_step * 4));
     if (copies_queries_) workspace_ += padded_floats(block_ * depth_words_);
   }
   size_t scratch_bytes() const override {
@@ -286,8 +286,7 @@ class AttentionF32 final : public Kernel {
   bool one_row_ = false;         ///< a query a head: keys and values are not packed
   bool copies_queries_ = false;  ///< to rows one behind the other
   float scale_ = 1;
-  int64_t score_row_ =
-      0;  ///< floats from one query's scores to the next's: vectors of rows do not overlap, nor collide
+  int64_t score_row_ = 0;  ///< floats from one query's scores to the next's: vectors of rows do not overlap
   int64_t depth_words_ = 0;
   int64_t parts_ = 1, slots_ = 1, block_ = 1;
   int64_t k_workspace_ = 0, v_workspace_ = 0, score_workspace_ = 0, workspace_ = 0;  ///< floats

@@ -10,6 +10,7 @@
 #include "backends/cpu/conv/row_stage.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/epilogue.h"
+#include "backends/cpu/core/row_spacing.h"
 #include "backends/cpu/core/slots.h"
 #include "backends/cpu/gemm/strassen_f32.h"
 
@@ -134,7 +135,7 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
       constexpr int64_t kFloats = 128 * 1024;  // that stay in the level-2 cache beside a panel and results
       copies_rows_ = g.pointwise();
       lines_.use = false;
-      lda_ = g.k() % kPage == 0 ? g.k() + 16 : g.k();
+      lda_ = apart<float>(g.k());
       block_ = std::max<int64_t>(1, kFloats / (lda_ * gemm.mr));
     }
     if (!copies || g.in[1] > 1) segments_ = segments_of(g, gemm.mr);
@@ -278,12 +279,11 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
     if (shape_.c_in % gemm_.word == 0) return gemm_.to_words(x, pixels * pixel, words);
     gemm_.rows_to_words(x, pixels * g_.groups, shape_.c_in, words);
   }
-  static constexpr int64_t kPage = 1024;  ///< floats that lie so far apart meet in the same lines of the nearest cache
-  /// True if the rows of a tile would meet there where they lie in the image, and many tiles would suffer.
+  /// True if the rows of a tile collide where they lie in the image, and copying them pays.
   bool collides() const {
-    constexpr int64_t kShallow = 256, kFewRows = 4, kFewPanels = 4;
-    return !gemm_.to_words && g_.stride[2] * g_.all_in() % kPage == 0 && g_.k() >= kShallow &&
-           (g_.pointwise() || lines_.use) && g_.out_pixels() > kFewRows && gemm_.panels(g_.c_out) >= kFewPanels;
+    constexpr int64_t kShallow = 256;
+    return !gemm_.to_words && g_.k() >= kShallow && (g_.pointwise() || lines_.use) &&
+           pays_to_space(g_.stride[2] * g_.all_in() * 4, g_.out_pixels(), gemm_.panels(g_.c_out));
   }
   /// Pixels of a pointwise convolution that are worked on at once.
   int64_t pointwise_block() const {

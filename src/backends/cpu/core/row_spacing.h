@@ -8,6 +8,12 @@ namespace smelt {
 /// of a tile of 14 rows, which are read side by side, drive each other out.
 constexpr bool rows_collide(int64_t bytes) { return bytes % 4096 == 0; }
 
+/// True if rows of a product's left operand, so many bytes apart, collide, and many tiles read them: copying pays.
+constexpr bool pays_to_space(int64_t bytes, int64_t rows, int64_t panels) {
+  constexpr int64_t kFewRows = 4, kFewPanels = 4;
+  return rows_collide(bytes) && rows > kFewRows && panels >= kFewPanels;
+}
+
 /// True if dozens of rows so many bytes apart meet in so few sets that the cache does not hold a line of each.
 constexpr bool many_rows_collide(int64_t bytes) {
   constexpr int64_t kFewSets = 1024, kNear = 16;

@@ -108,12 +108,11 @@ class MatMulF32 final : public Kernel {
   /// Of a task's product; there is one matrix where it is not zero.
   int64_t strassen_floats() const { return strassen_ ? round_up(strassen_->scratch_floats(), 16) : 0; }
   int64_t lda() const { return a_workspace_ ? lda_ : s_.g.a.row_stride; }
-  /// True if the rows of a tile collide, and many tiles would suffer. Strassen's products copy halves of rows anyway.
+  /// True if the rows of a tile collide, and copying them pays. Strassen's products copy halves of rows anyway.
   bool collides() const {
-    constexpr int64_t kFewRows = 4, kFewPanels = 4;
-    if (strassen_) return false;
+    constexpr int64_t kShallow = 1024;
     const int64_t stride = turned_ || gemm_.to_words ? k_ : s_.g.a.row_stride;
-    return rows_collide(stride * 4) && k_ >= 1024 && s_.m > kFewRows && gemm_.panels(s_.n) >= kFewPanels;
+    return !strassen_ && k_ >= kShallow && pays_to_space(stride * 4, s_.m, gemm_.panels(s_.n));
   }
   void pack_constant(const KernelSpec& spec, const Tensor* c) {
     const MatrixView& b = s_.g.b;

@@ -50,14 +50,15 @@ class MatMulI8 final : public Kernel, public TakesWeights {
     if (rows == Rows::kOne) requantize_params_->bias.resize(static_cast<size_t>(round_up(s.n, gemm_.lanes)));
     depth_steps_ = 0;
     for (int64_t i = 0; i < blocks_; ++i) depth_steps_ += gemm_.a_row_bytes(depth(i));
-    lda_ = collides() ? apart<uint8_t>(depth_steps_) : depth_steps_;
+    const bool collides = pays_to_space(depth_steps_, s.m, gemm_.panels(s.n));
+    lda_ = collides ? apart<uint8_t>(depth_steps_) : depth_steps_;
     scales_at_ = padded_bytes(panels_bytes());
     column_sums_offset_ = scales_at_ + padded_bytes(blocks_ * s.n * 4);
     takes_weights_ = this;
     take_weights(spec, [&] { return pack(weights); });
     has_bias_ = !requantize_params_ && spec.has(2);
     flipped_ = gemm_.flips_in_copy(x_signed_, s.m, s.n, s.k);
-    const bool as_they_lie = gemm_.bytes && !flipped_ && s.k % 4 == 0 && !collides();
+    const bool as_they_lie = gemm_.bytes && !flipped_ && s.k % 4 == 0 && !collides;
     direct_ = requantize_params_ && as_they_lie;
     reads_in_place_ = as_they_lie && (rows == Rows::kOperands || (rows == Rows::kDynamic && blocks_ == 1));
     a_bytes_ = direct_ || reads_in_place_ ? 0 : padded_bytes(s.m * lda_);
@@ -113,11 +114,6 @@ class MatMulI8 final : public Kernel, public TakesWeights {
   }
 
  private:
-  /// True if the rows of a tile would collide where they lie behind each other, and many tiles would suffer.
-  bool collides() const {
-    constexpr int64_t kFewRows = 4, kFewPanels = 4;
-    return rows_collide(depth_steps_) && s_.m > kFewRows && gemm_.panels(s_.n) >= kFewPanels;
-  }
   struct MatMulI8Key {
     MatrixKey matrix;
     const GemmI8* gemm;
