@@ -337,11 +337,20 @@ void StrassenF32::times_pair(const Block& block, const float* packed, int64_t pa
   const ptrdiff_t ahead_step = std::min<int64_t>(128, ceil_div(8 * nr, tiles.count));
   const float* a = block.operands;
   for (const auto& p : products) {
-    const StrassenStep step{p.b,          p.subtrahend, p.subtrahend ? p.difference : const_cast<float*>(p.b),
-                            half,         stride,       p.begin,
-                            p.start,      p.to,         w,
-                            p.also_start, p.also,       p.lo,
-                            p.hi,         ahead_step};
+    const StrassenStep step{.b = p.b,
+                            .subtrahend = p.subtrahend,
+                            .difference = p.subtrahend ? p.difference : const_cast<float*>(p.b),
+                            .k = half,
+                            .a_stride = stride,
+                            .begin = p.begin,
+                            .start = p.start,
+                            .to = p.to,
+                            .addend = w,
+                            .also_start = p.also_start,
+                            .also = p.also,
+                            .lo = p.lo,
+                            .hi = p.hi,
+                            .ahead_step = ahead_step};
     const StrassenKernels::Tile* tile = p.subtrahend ? kernels_.of_difference : kernels_.of_b;
     const char* ahead = reinterpret_cast<const char*>(p.ahead);
     for (int64_t t = 0, row = 0; t < tiles.count; row += tiles.rows(t++)) {
