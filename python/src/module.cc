@@ -29,15 +29,9 @@ namespace {
 namespace nb = nanobind;
 
 /// Options as the Python classes give them, which check their ranges.
-struct Target {
-  std::string backend = "cpu", storage = "auto";
-  int device = -1;
-  bool fp16 = false;
-};
-
-SessionOptions session_options(const Target& target) {
+SessionOptions session_options(const cli::Target& target) {
   SessionOptions options;
-  cli::Target{target.backend, target.device, target.storage, target.fp16}.apply(options);
+  target.apply(options);
   return options;
 }
 
@@ -176,7 +170,7 @@ nb::list warnings(const Model& model) {
 /// The description of `smelt inspect`: JSON, or the page that shows it.
 nb::object describe(const Model& model, bool optimised, bool page, const std::string& backend, int device,
                     const std::string& storage, bool fp16) {
-  const SessionOptions options = session_options({backend, storage, device, fp16});
+  const SessionOptions options = session_options({backend, device, storage, fp16});
   const std::string out = value_or_raise([&]() -> Result<std::string> {
     const nb::gil_scoped_release release;
     if (page) return cli::inspect_page(model, options, {}, {.optimised = optimised});
@@ -190,8 +184,7 @@ void make_session(PySession* self, const Model& model, const std::string& method
                   int threads, int device, const std::string& storage, bool fp16, uint64_t seed, size_t memory_limit,
                   double seconds_limit, uint64_t steps_limit, bool profile, const std::string& isa,
                   const std::string& match, bool deterministic, bool strict_types) {
-  SessionOptions options;
-  cli::Target{backend, device, storage, fp16, match, deterministic, strict_types}.apply(options);
+  SessionOptions options = session_options({backend, device, storage, fp16, match, deterministic, strict_types});
   options.method = method;
   options.threads = threads;
   options.seed = seed;
