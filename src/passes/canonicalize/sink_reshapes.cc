@@ -23,6 +23,12 @@ bool joins_batches(const Shape& wide, const Shape& flat) {
          wide[3] == flat[2];
 }
 
+bool is_f32(const Graph& g, ValueId id) {
+  if (id == kNoValue) return false;
+  const ValueType& t = g.value(id).type;
+  return t.is_static() && t.dtype == DType::kF32 && !t.quant;
+}
+
 class ReshapeSinker {
  public:
   explicit ReshapeSinker(Graph& graph)
@@ -54,11 +60,6 @@ class ReshapeSinker {
   };
 
   const Shape& shape(ValueId id) const { return graph_.value(id).type.shape; }
-  bool is_f32(ValueId id) const {
-    if (id == kNoValue) return false;
-    const ValueType& t = graph_.value(id).type;
-    return t.is_static() && t.dtype == DType::kF32 && !t.quant;
-  }
   ValueId known(const std::vector<ValueId>& of, ValueId id) const {
     return id != kNoValue && static_cast<size_t>(id) < of.size() ? of[static_cast<size_t>(id)] : kNoValue;
   }
@@ -71,8 +72,8 @@ class ReshapeSinker {
       if (const ValueId same = known(same_, id); same != kNoValue) id = same;
     Step& step = steps_.emplace_back(Step{std::move(n), {}, true});
     const Node& node = step.node;
-    if (node.outputs.size() != 1 || node.inputs.empty() || !is_f32(node.outputs[0])) return;
-    if (node.op != Op::kWhere && !is_f32(node.inputs[0])) return;
+    if (node.outputs.size() != 1 || node.inputs.empty() || !is_f32(graph_, node.outputs[0])) return;
+    if (node.op != Op::kWhere && !is_f32(graph_, node.inputs[0])) return;
     if (node.op == Op::kReshape) return reshape(step.node);
     if (node.op == Op::kBinary || node.op == Op::kWhere) broadcast(step.node);
     std::optional<Shape> to = formed(step);
@@ -146,7 +147,7 @@ class ReshapeSinker {
   std::optional<Shape> multiplied(Step& step) {
     const Node& n = step.node;
     const auto& a = static_cast<const MatMulAttrs&>(*n.attrs);
-    if (n.inputs.size() != 2 || !is_f32(n.inputs[1]) || a.trans_batch_a || a.trans_batch_b || a.flatten_a ||
+    if (n.inputs.size() != 2 || !is_f32(graph_, n.inputs[1]) || a.trans_batch_a || a.trans_batch_b || a.flatten_a ||
         a.row_block != 0 || a.dynamic_quant || shape(n.outputs[0]).rank() != 3)
       return std::nullopt;
     const Shape flat = shape(n.outputs[0]);
@@ -276,11 +277,9 @@ class ReshapeSinker {
 
 /// True if a node may get another form without another one before it.
 bool may_start(const Graph& g, const Node& n) {
-  if (n.op != Op::kReduce && n.op != Op::kMatMul) return false;
-  const ValueType& y = g.value(n.outputs[0]).type;
-  if (y.dtype != DType::kF32 || y.quant) return false;
+  if ((n.op != Op::kReduce && n.op != Op::kMatMul) || !is_f32(g, n.outputs[0])) return false;
   if (n.op == Op::kReduce) return !static_cast<const ReduceAttrs&>(*n.attrs).keep_dims;
-  return y.ranked && y.shape.rank() == 3;
+  return g.value(n.outputs[0]).type.shape.rank() == 3;
 }
 
 }  // namespace
