@@ -27,7 +27,8 @@ const ConvSize kSizes[] = {
     {"mbv2_dw_14", 14, 576, 576, 3, 1, 576},     {"mbv2_dw_7", 7, 960, 960, 3, 1, 960},
     {"resnet50_first", 224, 3, 64, 7, 2, 1},     {"resnet50_56", 56, 64, 64, 3, 1, 1},
     {"resnet50_14", 14, 256, 256, 3, 1, 1},      {"resnet50_7", 7, 512, 512, 3, 1, 1},
-    {"convnext_dw_28", 28, 192, 192, 7, 1, 192}, {"ssd_10", 10, 256, 256, 3, 1, 1},
+    {"convnext_dw_28", 28, 192, 192, 7, 1, 192}, {"replknet_dw_28", 28, 128, 128, 13, 1, 128},
+    {"ssd_10", 10, 256, 256, 3, 1, 1},
 };
 const ConvSize kDense{"dense", 28, 128, 128, 3, 1, 1}, kDepthwise{"depthwise", 28, 128, 128, 3, 1, 128},
     kTwoFilters{"depthwise_two_filters", 28, 64, 128, 3, 1, 64}, kGroups{"regnet_28", 28, 104, 104, 3, 1, 13},

@@ -330,7 +330,7 @@ class DepthwiseI16 final : public Kernel {
     });
     return Ok();
   }
-  static constexpr int64_t kMaxTaps = 128;
+  static constexpr int64_t kMaxTaps = 1024;
 
  private:
   void line(const int16_t* x, int64_t index, const int16_t* zeros, int32_t* acc, int16_t* y) const {

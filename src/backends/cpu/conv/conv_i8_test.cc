@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "backends/cpu/conv/winograd_variable.h"
@@ -162,6 +163,9 @@ const QConvRow kDepthwise[] = {
     // A single line: threads share its pixels.
     {2, 33, 1, 150, 33, 5, 5, 1, 1, 2, 33},
     {2, 20, 1, 151, 20, 7, 7, 2, 1, 3, 20, ActKind::kRelu},
+    // Large windows.
+    {1, 40, 14, 15, 40, 13, 13, 1, 1, 6, 40},
+    {1, 70, 20, 18, 70, 31, 31, 1, 1, 15, 70},
 };
 
 TEST(ConvI8, DepthwiseChannelsLast) {
@@ -169,6 +173,16 @@ TEST(ConvI8, DepthwiseChannelsLast) {
     for (const Quantized& s : kQuantizedImages)
       for (Rounding rounding : kRoundings)
         check_on_cpu(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kISO, rounding), "depthwise_i8");
+}
+
+/// Sums of weights that 16 bits do not hold.
+TEST(ConvI8, DepthwiseOfLargeSums) {
+  for (const int weight : {-128, 127}) {
+    OpCase c = conv_case({1, 64, 20, 18, 64, 31, 31, 1, 1, 15, 64}, kQuantizedImages[0], Layout::kChannelsLast,
+                         FilterLayout::kISO, Rounding::kFixedDouble);
+    std::memset(c.inputs[1].raw(), weight, c.inputs[1].bytes());
+    check_on_cpu(c, "depthwise_i8");
+  }
 }
 
 /// Bundles of several pixels, parts of blocks, strides beyond the window, rows that the padding alone fills.

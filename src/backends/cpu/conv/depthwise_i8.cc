@@ -97,7 +97,7 @@ HWY_AFTER_NAMESPACE();
 namespace smelt {
 namespace {
 
-constexpr int64_t kMaxTaps = 128;
+constexpr int64_t kMaxTaps = 1024;
 
 struct DepthwiseI8Key {
   FilterKey filter;

@@ -26,7 +26,7 @@ namespace smelt {
 namespace {
 
 using Rule = DepthwiseRow::Rule;
-constexpr int64_t kMaxTaps = 128;
+constexpr int64_t kMaxTaps = 1024;
 
 Rule rule_of(const RequantizeParams& r) {
   if (r.rounding == Rounding::kFloatHalfEven) return Rule::kFloat;
@@ -103,11 +103,12 @@ class TapsOfBlock {
   std::optional<int64_t> in_order_;  ///< first channel, where the filter has those of the block side by side
 };
 
-/// Sums of the weights of up to kMaxTaps taps, which fit int16.
+/// Sums of the weights of a block's channels over taps: of 256 taps at a time in int16, which they fit.
 class TapSums {
  public:
   explicit TapSums(bool is_signed) : is_signed_(is_signed) {}
   void add(const uint8_t* bytes) {
+    if (++added_ % 256 == 0) fold();
     const __m128i zero = _mm_setzero_si128();
     for (size_t i = 0; i < std::size(sums_); i += 2) {
       const __m128i w = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + i * 8));
@@ -119,10 +120,17 @@ class TapSums {
   int32_t of(int64_t channel) const {
     int16_t sum;
     std::memcpy(&sum, reinterpret_cast<const char*>(sums_) + channel * 2, sizeof(sum));
-    return sum;
+    return folded_[channel] + sum;
   }
 
  private:
+  void fold() {
+    for (int64_t c = 0; c < DepthwiseRow::kBlock; ++c) folded_[c] = of(c);
+    std::fill(std::begin(sums_), std::end(sums_), _mm_setzero_si128());
+  }
+
+  int32_t folded_[DepthwiseRow::kBlock] = {};
+  int64_t added_ = 0;
   __m128i sums_[DepthwiseRow::kBlock / 8] = {};
   bool is_signed_;
 };
