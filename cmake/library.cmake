@@ -73,6 +73,7 @@ endfunction()
 
 smelt_layer(base)
 smelt_layer(tensor base)
+smelt_part(tensor files "npy")
 smelt_layer(graph base tensor)
 smelt_layer(ops base tensor graph)
 # Families whose reference kernels rarely run, since the back-ends have kernels of their own: compiled for size.
@@ -106,7 +107,7 @@ smelt_part(backends/cpu loops "core/(broadcast|float16)|elementwise/(binary_unqu
 # What runs once a model, not once an element, is compiled for size: half of the code, and sooner compiled.
 check_cxx_compiler_flag(-Oz SMELT_HAS_OZ)  # GCC 12, Clang
 set(SMELT_FOR_SIZE $<$<CONFIG:Release>:$<IF:$<BOOL:${SMELT_HAS_OZ}>,-Oz,-Os>>)
-set(once smelt_ops_building smelt_formats smelt_passes smelt_runtime_planning smelt_c_api)
+set(once smelt_tensor_files smelt_ops_building smelt_formats smelt_passes smelt_runtime_planning smelt_c_api)
 set(rarely smelt_ops_reference)
 if(SMELT_FOR)  # where size counts, all but the fast kernels
   list(APPEND rarely smelt_base smelt_tensor smelt_graph smelt_ops smelt_runtime)
