@@ -35,7 +35,7 @@ const ConvSize kDense{"dense", 28, 128, 128, 3, 1, 1}, kDepthwise{"depthwise", 2
     kGroupsOfFour{"resnext_56", 56, 128, 128, 3, 1, 32}, kGroupsOf16{"regnet_14", 14, 160, 160, 3, 1, 10},
     kFewFilters{"image_of_features", 96, 64, 3, 3, 1, 1}, kManyChannels{"vgg_56", 56, 128, 256, 3, 1, 1},
     kManyPixels{"convmixer_32", 32, 768, 768, 1, 1, 1}, kOneChannel{"lenet_first", 28, 1, 6, 5, 1, 1},
-    kOnePixel{"squeeze_of_float16", 1, 576, 144, 1, 1, 1};
+    kOnePixel{"squeeze_of_float16", 1, 576, 144, 1, 1, 1}, kPyramid{"deeplab_33", 33, 256, 256, 3, 1, 1};
 
 std::shared_ptr<ConvAttrs> attrs_of(const ConvSize& s, Layout layout) {
   auto a = std::make_shared<ConvAttrs>();
@@ -97,10 +97,9 @@ OpCase dynamic_case(const ConvSize& s) {
   return {Cat(s.name, "/nhwc/dynamic"), Op::kConv, a, {f32(image_of(s, a->layout)), weights_of(s, a->filter)}, {1}};
 }
 
-OpCase dilated_case(const ConvSize& s) {
-  OpCase c = float_case(s, Layout::kChannelsLast, DType::kF32);
+OpCase dilated(OpCase c, int64_t by) {
   auto a = std::make_shared<ConvAttrs>(static_cast<const ConvAttrs&>(*c.attrs));
-  a->dilations = {2, 2};
+  a->dilations = {by, by};
   c.attrs = a;
   c.label += "/dilated";
   return c;
@@ -225,7 +224,10 @@ SMELT_BENCH_CASES(conv) {
     cases.add(integer_case(s, Layout::kChannelsLast, DType::kI8), s.operations());
   for (const ConvSize& s : {kFewFilters, kOneChannel})
     cases.add(integer_case(s, Layout::kChannelsLast, DType::kI8), s.operations());
-  cases.add(dilated_case(kDepthwise), kDepthwise.operations());
+  cases.add(dilated(float_case(kDepthwise, Layout::kChannelsLast, DType::kF32), 2), kDepthwise.operations());
+  for (OpCase c : {float_case(kPyramid, Layout::kChannelsLast, DType::kF32),
+                   integer_case(kPyramid, Layout::kChannelsLast, DType::kI8)})
+    cases.add(dilated(std::move(c), 12), kPyramid.operations());
   cases.add(integer_case(kManyChannels, Layout::kChannelsLast, DType::kI8), kManyChannels.operations());
   for (const auto& [label, groups] : {std::pair{"r3d_56", 1}, {"x3d_56", 64}, {"groups_of_four_56", 16}})
     cases.add(volume_case(label, groups), 2.0 * 8 * 56 * 56 * 64 * 64 / groups * 27);

@@ -151,6 +151,21 @@ TEST(ConvI8, TallImagesOfGroups) {
   check_on_cpu(c, "conv_i8");
 }
 
+/// Dilated windows of which many taps lie in the padding; the last ones see one tap each.
+TEST(ConvI8, Dilated) {
+  for (const QConvRow& r : {QConvRow{1, 16, 20, 19, 40, 3, 3, 1, 12, 12, 1},
+                            {2, 19, 17, 21, 37, 3, 3, 1, 8, 8, 1},
+                            {1, 24, 24, 25, 70, 3, 3, 2, 9, 9, 1, ActKind::kRelu},
+                            {1, 40, 30, 30, 16, 5, 5, 1, 6, 12, 1},
+                            {1, 33, 11, 10, 20, 3, 3, 1, 11, 11, 1}})
+    for (const Quantized& s : kQuantizedImages)
+      for (const Rounding rounding : kRoundings) {
+        OpCase c = conv_case(r, s, Layout::kChannelsLast, FilterLayout::kOSI, rounding);
+        c.threaded = true;
+        check_on_cpu(c, "conv_segments_i8");
+      }
+}
+
 const QConvRow kDepthwise[] = {
     {1, 37, 9, 11, 37, 3, 3, 1, 1, 1, 37, ActKind::kRelu6},
     {2, 16, 14, 13, 16, 3, 3, 2, 1, 1, 16},
