@@ -43,12 +43,21 @@ std::optional<Op> undone(Op op) {
   return op == Op::kBitCast ? std::optional(Op::kBitCast) : std::nullopt;
 }
 
+/// Puts given[v] in place of each value v for which there is one.
+void give_as(const std::vector<ValueId>& given, Graph& graph) {
+  for (Node& n : graph.nodes)
+    for (auto* ids : {&n.inputs, &n.outputs})
+      for (ValueId& id : *ids)
+        if (id != kNoValue && given[static_cast<size_t>(id)] != kNoValue) id = given[static_cast<size_t>(id)];
+}
+
 }  // namespace
 
 void remove_identities(Graph& graph) {
   if (std::ranges::none_of(graph.nodes, [&](const Node& n) { return undone(n.op) || is_identity(graph, n); })) return;
   std::vector<ValueId> same(graph.values.size());
   std::vector<int> producer(graph.values.size(), -1);
+  std::vector<ValueId> given(graph.values.size(), kNoValue);  // the outputs that are copies of a node's value
   std::vector<bool> keeps(graph.values.size(), false);  // what a graph takes and gives, and variables as they were
   for (size_t i = 0; i < same.size(); ++i) same[i] = static_cast<ValueId>(i);
   for (const ValueId id : graph.outputs)
@@ -71,11 +80,18 @@ void remove_identities(Graph& graph) {
     if (op_info(n.op).flags & (kEffect | kControl)) {
       for (const ValueId id : n.outputs)
         if (id != kNoValue) keeps[static_cast<size_t>(id)] = true;
-    } else if (const ValueId x = source(n);
-               x != kNoValue && !keeps[static_cast<size_t>(x)] && !keeps[static_cast<size_t>(n.outputs[0])]) {
-      same[static_cast<size_t>(n.outputs[0])] = x;
+    } else if (const ValueId x = source(n); x != kNoValue && !keeps[static_cast<size_t>(x)]) {
+      const ValueId y = n.outputs[0];
+      if (!keeps[static_cast<size_t>(y)]) {
+        same[static_cast<size_t>(y)] = x;
+      } else if (is_identity(graph, n) && producer[static_cast<size_t>(x)] >= 0) {
+        keeps[static_cast<size_t>(x)] = true;
+        given[static_cast<size_t>(x)] = y;
+        n.inputs[0] = n.outputs[0] = kNoValue;
+      }
     }
   }
+  give_as(given, graph);
   remove_dead_nodes(graph);
 }
 
