@@ -19,10 +19,6 @@
 namespace smelt {
 namespace {
 
-/// A Conv with fewer output channels does not fill a SIMD vector and stays channels-first. ConvTranspose and
-/// ConvInteger have channels-last kernels alone.
-constexpr int64_t kMinChannels = 8;
-
 class ChannelsLast {
  public:
   explicit ChannelsLast(Graph& graph) : g_(graph) {}
@@ -282,11 +278,8 @@ class ChannelsLast {
     if (a.layout != Layout::kChannelsFirst || !one_output(n) || !permutable(n.outputs[0])) return false;
     if (!constant_[static_cast<size_t>(n.inputs[1])]) return false;
     if (n.op == Op::kConv && given(n, 2) && !constant_[static_cast<size_t>(n.inputs[2])]) return false;
-    if (!has_last(n.inputs[0])) {
-      const ValueType& y = type(n.outputs[0]);
-      const bool few = y.ranked && y.shape[1] >= 0 && y.shape[1] < kMinChannels && n.op == Op::kConv;
-      if (constant_[static_cast<size_t>(n.inputs[0])] || few) return false;
-    }
+    if (!has_last(n.inputs[0]) && (constant_[static_cast<size_t>(n.inputs[0])] || !gains_channels_last(g_, n)))
+      return false;
     if (n.op == Op::kConvInteger &&
         (!one_element(given(n, 2) ? n.inputs[2] : kNoValue) || (given(n, 3) && !constant(n, 3))))
       return false;

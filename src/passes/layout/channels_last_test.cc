@@ -159,6 +159,29 @@ TEST(ChannelsLast, TransposedConvolutionsOfFewFilters) {
     }
 }
 
+/// Few filters: turned if their windows are deep.
+TEST(ChannelsLast, ConvolutionsOfFewFilters) {
+  for (const int64_t kernel : {1, 3}) {
+    auto module = test::module_of_one_graph();
+    test::Forms f{Builder(*module, 0)};
+    const ValueId x = f.b.input("x", ValueType::tensor(DType::kF32, Shape{1, 12, 6, 5}));
+    ConvAttrs conv;
+    conv.layout = Layout::kChannelsFirst;
+    Graph& graph = module->graphs[0];
+    graph.outputs = {f.op(Op::kConv, make_attrs<ConvAttrs>(conv), {x, f.weights({2, 12, kernel, kernel})})};
+    const Tensor in = test::random_tensor(DType::kF32, {1, 12, 6, 5}, -1, 1, 1);
+    const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), in));
+    channels_last(graph);
+    EXPECT_TRUE(verify(*module).ok());
+    test::expect_near(test::run_on_reference(module, in), before, 1e-6, 1e-6);
+    for (const Node& n : graph.nodes)
+      if (n.op == Op::kConv) {
+        EXPECT_EQ(static_cast<const ConvAttrs&>(*n.attrs).layout,
+                  kernel == 1 ? Layout::kChannelsFirst : Layout::kChannelsLast);
+      }
+  }
+}
+
 TEST(ChannelsLast, AnImageThatGrowsIntoTheOutputIsTransposedBefore) {
   EXPECT_EQ(last_dimension_of_resize(12, 20, false), 20);
   EXPECT_EQ(last_dimension_of_resize(3, 2, false), 8);  // a smaller one behind

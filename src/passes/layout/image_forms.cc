@@ -59,6 +59,16 @@ std::vector<char> wanted_channels_last(const Graph& graph) {
   return wanted;
 }
 
+bool gains_channels_last(const Graph& graph, const Node& conv) {
+  constexpr int64_t kFew = 8, kDeep = 32;  // filters; numbers in a column of a window
+  const ValueType &y = graph.value(conv.outputs[0]).type, &filter = graph.value(conv.inputs[1]).type;
+  if (conv.op != Op::kConv || !y.ranked || y.shape[1] < 0 || y.shape[1] >= kFew) return true;
+  const auto& a = static_cast<const ConvAttrs&>(*conv.attrs);
+  return filter.is_static() && filter.shape.rank() == 4 && a.filter == FilterLayout::kOIS && a.groups == 1 &&
+         std::ranges::all_of(a.strides, [](int64_t stride) { return stride == 1; }) && filter.shape[3] > 1 &&
+         filter.shape[1] * filter.shape[2] >= kDeep;
+}
+
 std::vector<int64_t> channels_last_target(const Graph& graph, const Node& n) {
   const Shape &from = graph.value(n.inputs[0]).type.shape, &to = graph.value(n.outputs[0]).type.shape;
   if (from[1] < 1 || from[1] != to[1]) return {};
