@@ -72,15 +72,16 @@ void add_reaching_products(const ReachingProducts& p, int64_t first, int64_t las
     });
 }
 
-/// Pixels whose runs do not overlap follow one another: no load waits for the store before it.
+/// Pixels whose runs do not overlap follow one another: no load waits for the store before it. Vectors are whole, too:
+/// a load waits long for a store by a mask.
 void spread_products(const float* from, int64_t stride, int64_t pixels, int64_t n, int64_t step, float* sums) {
   const int64_t apart = (n + step - 1) / step + 1;
   for (int64_t first = 0; first < std::min(apart, pixels); ++first)
     for (int64_t i = first; i < pixels; i += apart) {
       const float* const x = from + i * stride;
       float* const y = sums + i * step;
-      each_vector(
-          n, [&](auto part, int64_t j) HWY_ATTR { part.store(hn::Add(part.load(y + j), part.load(x + j)), y + j); });
+      for_lanes<float>(n, [&](auto d, int64_t j)
+                              HWY_ATTR { hn::StoreU(hn::Add(hn::LoadU(d, y + j), hn::LoadU(d, x + j)), d, y + j); });
     }
 }
 
@@ -325,7 +326,10 @@ class ConvTransposeLinesF32 final : public Kernel {
     const int64_t count = pixels.last - pixels.first, start = pixels.first * s_.stride[2] - s_.pad[2];
     const int64_t first = std::min(start, begin), last = std::max(end, start + count * s_.stride[2] + s_.kernel[2]);
     float* const sums_of = sums + (start - first) * s_.c_out;
-    for (int64_t i = 0; i < last - first; ++i) std::copy_n(bias, s_.c_out, sums + i * s_.c_out);
+    const int64_t all = (last - first) * s_.c_out;
+    std::copy_n(bias, s_.c_out, sums);
+    for (int64_t filled = s_.c_out; filled < all; filled *= 2)
+      std::copy_n(sums, std::min(filled, all - filled), sums + filled);
     for (int64_t i = 0; i < n; ++i)
       ops_.spread(lines[i], s_.columns(), count, s_.kernel[2] * s_.c_out, s_.stride[2] * s_.c_out, sums_of);
     // The channels of one group lie apart.
