@@ -217,6 +217,26 @@ double reduce_sum(const float* x, int64_t n) {
   return sum_of(x, n, [](auto, auto v) HWY_ATTR { return v; });
 }
 
+void mean_rows(const float* x, int64_t rows, int64_t n, double divisor, float* y) {
+  constexpr int64_t kShort = 256;  // sums of one vector: rows that follow each other fill the waiting
+  const D d;
+  for (int64_t r = 0; r < rows; ++r, x += n) {
+    if (n > kShort) {
+      y[r] = static_cast<float>(reduce_sum(x, n) / divisor);
+      continue;
+    }
+    V sum = hn::Zero(d);
+    float single = 0;
+    each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+      if constexpr (part.kSingle)
+        single += x[i];
+      else
+        sum = hn::Add(sum, part.load(x + i));
+    });
+    y[r] = static_cast<float>(static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)) + single) / divisor);
+  }
+}
+
 double reduce_sum_squares(const float* x, int64_t n) {
   return sum_of(x, n, [](auto, auto v) HWY_ATTR { return hn::Mul(v, v); });
 }
@@ -439,8 +459,9 @@ VectorOps make_vector_ops() {
   constexpr auto kSoftcap = builds_op("Attention") ? softcap : nullptr;
   constexpr auto kExponentials = builds_op("Attention") ? exponentials : nullptr;
   constexpr auto kLayerNorm = builds_cpu_kernel("LayerNorm", "layer_norm_f32") ? layer_norm : nullptr;
-  return {max_taps,    sum_taps,          max_taps_i8, sum_taps_i8,        add,     kLines,        kSoftcap,
-          scale_clamp, reduce_max_or_nan, reduce_sum,  reduce_sum_squares, softmax, kExponentials, kLayerNorm};
+  return {max_taps,  sum_taps,           max_taps_i8, sum_taps_i8,       add,
+          kLines,    kSoftcap,           scale_clamp, reduce_max_or_nan, reduce_sum,
+          mean_rows, reduce_sum_squares, softmax,     kExponentials,     kLayerNorm};
 }
 
 }  // namespace smelt::HWY_NAMESPACE

@@ -123,9 +123,10 @@ class PoolF32 final : public Kernel {
         ops_(vector_ops(spec.isa)),
         pools_(plane_pools(spec.isa)),
         threads_(std::max(spec.threads, 1)),
+        whole_planes_(s_.channels == 1 && s_.global()),
         taps_bytes_(rounded(s.taps() * 8)),
-        plane_(plane_elements(s_)),
-        by_lines_(plane_ == 0 && pools_lines(s_, sizeof(float))),
+        plane_(whole_planes_ ? 0 : plane_elements(s_)),
+        by_lines_(!whole_planes_ && plane_ == 0 && pools_lines(s_, sizeof(float))),
         slot_bytes_(taps_bytes_ + rounded(std::max({plane_, merged_elements(s_),
                                                     by_lines_ ? plane_line_elements(s_) * plane_lines(s_, 4) : 0}) *
                                               4 +
@@ -134,11 +135,15 @@ class PoolF32 final : public Kernel {
     parts_ = parts(s_, threads_, sizeof(float));
     if (!s_.maximum) make_scales();
   }
-  size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes_; }
+  size_t scratch_bytes() const override { return whole_planes_ ? 0 : static_cast<size_t>(threads_) * slot_bytes_; }
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
     const int64_t lines = s_.dims[0].out * s_.dims[1].out;
+    if (whole_planes_) {
+      planes(ctx.threads(), x, y);
+      return Ok();
+    }
     if (plane_ > 0)
       return in_slots(ctx, threads_, s_.batch, slot_bytes_, [&](int64_t unit, char* scratch) {
         merged_plane(x + unit * s_.in_pixels(), y + unit * s_.out_pixels(),
@@ -183,6 +188,18 @@ class PoolF32 final : public Kernel {
     }
     scales_.resize(scales_.size() + 16);  // which vectors may read
     for (const int64_t i : at) scales_of_lines_.push_back(scales_.data() + i);
+  }
+  /// Of windows that are whole images of one channel.
+  void planes(ThreadPool& pool, const float* x, float* y) const {
+    constexpr int64_t kGrain = 16384;
+    const int64_t n = s_.in_pixels(), first[3] = {};
+    pool.parallel_for(s_.batch, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+      if (s_.maximum)
+        for (int64_t i = begin; i < end; ++i) y[i] = ops_.reduce_max(x + i * n, n);
+      else
+        ops_.mean_rows(x + begin * n, end - begin, n, static_cast<double>(s_.divisor_at(first, n)), y + begin);
+      if (s_.bounded()) ops_.scale_clamp(y + begin, end - begin, 1, s_.lo, s_.hi);
+    });
   }
   /// True if a window of those lines lies on NaN, or one near it.
   bool sees_nan(const PlaneRun<float>& run) const {
@@ -252,6 +269,7 @@ class PoolF32 final : public Kernel {
   const VectorOps& ops_;
   const PlanePools& pools_;
   int64_t threads_;
+  bool whole_planes_;
   size_t taps_bytes_;
   int64_t plane_;
   bool by_lines_;  ///< by PlanePools

@@ -26,6 +26,14 @@ struct PoolShape {
     return lo > -std::numeric_limits<float>::infinity() || hi < std::numeric_limits<float>::infinity();
   }
   int64_t taps() const { return dims[0].kernel * dims[1].kernel * dims[2].kernel; }
+  /// True if the only window is the whole image.
+  bool global() const {
+    return std::ranges::all_of(dims, [](const WindowDim& d) {
+      int64_t first, last;
+      range(d, 0, first, last);
+      return d.out == 1 && d.dilation == 1 && last - first == d.in;
+    });
+  }
   /// As channels-last: every plane of channels-first images is an image of one channel.
   PoolShape of_planes() const {
     PoolShape s = *this;

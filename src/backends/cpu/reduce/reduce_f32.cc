@@ -64,10 +64,9 @@ class ReduceF32 final : public Kernel {
     const double divisor = fn_ == Reduction::kMean ? static_cast<double>(count_) : 1.0;
     if (inner_ == 1) {
       ctx.threads().parallel_for(outer_, std::max<int64_t>(1, 16384 / count_), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const float* row = x + i * count_;
-          y[i] = of_row(row, divisor);
-        }
+        if (fn_ == Reduction::kSum || fn_ == Reduction::kMean)
+          return ops_.mean_rows(x + begin * count_, end - begin, count_, divisor, y + begin);
+        for (int64_t i = begin; i < end; ++i) y[i] = of_row(x + i * count_);
       });
       return Ok();
     }
@@ -88,17 +87,10 @@ class ReduceF32 final : public Kernel {
   }
 
  private:
-  float of_row(const float* row, double divisor) const {
-    switch (fn_) {
-      case Reduction::kMax:
-        return ops_.reduce_max(row, count_);
-      case Reduction::kSumSquare:
-        return static_cast<float>(ops_.reduce_sum_squares(row, count_));
-      case Reduction::kL2:
-        return static_cast<float>(std::sqrt(ops_.reduce_sum_squares(row, count_)));
-      default:
-        return static_cast<float>(ops_.reduce_sum(row, count_) / divisor);
-    }
+  float of_row(const float* row) const {
+    if (fn_ == Reduction::kMax) return ops_.reduce_max(row, count_);
+    const double squares = ops_.reduce_sum_squares(row, count_);
+    return static_cast<float>(fn_ == Reduction::kL2 ? std::sqrt(squares) : squares);
   }
 
   int64_t outer_, count_, inner_;
