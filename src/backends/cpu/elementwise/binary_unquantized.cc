@@ -1,4 +1,4 @@
-// Functions of unquantized numbers that need no rule of their own: integers, comparisons, squares.
+// Functions of numbers that need no rule of their own: integers, comparisons, squares, extremes of quantized integers.
 #include <algorithm>
 #include <type_traits>
 
@@ -8,6 +8,7 @@
 #include "ops/elementwise/binary_math.h"
 #include "ops/elementwise/elementwise.h"
 #include "tensor/numeric.h"
+#include "tensor/quant_params.h"
 
 namespace smelt {
 namespace {
@@ -140,6 +141,18 @@ Rows shifting(Binary fn) {
                                      : wrapping<T>(fn);
 }
 
+template <class T>
+Rows extreme(Binary fn) {
+  return fn == Binary::kMin ? rows<T, T, MinFn> : fn == Binary::kMax ? rows<T, T, MaxFn> : nullptr;
+}
+
+/// True if integers compare as the numbers do that they stand for, and the output counts in the same way.
+bool of_one_quantization(const KernelSpec& spec) {
+  const ValueType &a = spec.inputs[0], &b = spec.inputs[1], &y = spec.outputs[0];
+  return same_quant_params(a.quant, b.quant) && same_quant_params(b.quant, y.quant) &&
+         (!a.quant || is_per_tensor(a.quant));
+}
+
 bool is_square(const KernelSpec& spec) {
   const Tensor* exponent = spec.constant(1);
   return spec.attrs<BinaryAttrs>().fn == Binary::kPow && exponent && exponent->elements() == 1 &&
@@ -150,6 +163,7 @@ Rows choose(const KernelSpec& spec) {
   const Binary fn = spec.attrs<BinaryAttrs>().fn;
   const DType a = spec.inputs[0].dtype, y = spec.outputs[0].dtype;
   if (a != spec.inputs[1].dtype || y != (gives_bool(fn) ? DType::kBool : a)) return nullptr;
+  if (!of_one_quantization(spec)) return nullptr;
   switch (a) {
     case DType::kF32:
       return is_square(spec) ? rows<float, float, SquareFn> : nullptr;
@@ -157,8 +171,12 @@ Rows choose(const KernelSpec& spec) {
       return arithmetic<int32_t>(fn);
     case DType::kI64:
       return arithmetic<int64_t>(fn);
+    case DType::kI8:
+      return extreme<int8_t>(fn);
+    case DType::kU8:
+      return extreme<uint8_t>(fn);
     case DType::kI16:
-      return wrapping<int16_t>(fn);
+      return spec.inputs[0].quant ? extreme<int16_t>(fn) : wrapping<int16_t>(fn);
     case DType::kU16:
       return wrapping<uint16_t>(fn);
     case DType::kU32:

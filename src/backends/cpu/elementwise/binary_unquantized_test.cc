@@ -38,6 +38,25 @@ TEST(BinaryUnquantized, FunctionsAndTypes) {
   check_on_cpu(square, "binary_unquantized");
 }
 
+TEST(BinaryUnquantized, ExtremesOfQuantizedIntegers) {
+  for (const DType type : {DType::kI8, DType::kU8, DType::kI16})
+    for (const Binary fn : {Binary::kMin, Binary::kMax})
+      for (const bool quantized : {false, true})
+        for (const auto& [a, b] : {std::pair{Shape{5, 90}, Shape{5, 90}}, {{5, 1, 9}, {7, 9}}, {{90}, {}}}) {
+          OpCase c{Cat(to_string(fn), ' ', to_string(type), quantized ? " quantized " : " ", a.str(), b.str()),
+                   Op::kBinary,
+                   make_attrs<BinaryAttrs>(fn),
+                   {random_quantized(type, a, 0.05f, 3, 1), random_quantized(type, b, 0.05f, 3, 2)},
+                   {},
+                   {ValueType::tensor(type, {}, per_tensor(0.05f, 3))}};
+          if (!quantized) {
+            for (Tensor& x : c.inputs) x.set_quant(nullptr);
+            c.outputs.clear();
+          }
+          check_on_cpu(c, "binary_unquantized");
+        }
+}
+
 TEST(BinaryUnquantized, Shifts) {
   for (const DType type : {DType::kU32, DType::kU64})
     for (const Binary fn : {Binary::kShiftLeft, Binary::kShiftRight})
