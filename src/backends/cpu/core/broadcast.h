@@ -17,7 +17,7 @@ struct ShortRows {
 /// Short rows as long ones: several rows at a time are written out where they do not lie together.
 class LongRows {
  public:
-  static constexpr int64_t kBytes = 2048;  ///< of the rows that go together, at most
+  static constexpr int64_t kBytes = 4096;  ///< of the rows that go together, at most
 
   explicit LongRows(const ShortRows& rows) : rows_(rows) {}
   /// The elements of `count` rows from `first` on, without gaps. Valid until the next call. A call for the first rows
@@ -134,7 +134,7 @@ struct BroadcastLoops {
  private:
   /// True for rows of `size` bytes an element that are so short that several of them had better go together.
   bool narrow(int64_t size) const {
-    constexpr int64_t kLine = 64, kLines = 4;  // bytes, and what pays where no operand is written out more than once
+    constexpr int64_t kLine = 64, kLines = 16;  // bytes, and what pays where no operand is written out more than once
     if (rank == 0 || dims[rank - 1] < 4 || inner == 0) return false;
     const auto cheap = [&](int64_t row, int64_t step) { return row == 0 || (row == inner && step == 1); };
     const bool once = cheap(a[rank - 1], inner_a) && cheap(b[rank - 1], inner_b);
