@@ -144,17 +144,12 @@ HWY_INLINE auto load_blocks(const std::byte* x, int64_t stride) {
   }
 }
 
-/// y[r][c] = x[c][r] for kSide rows of 16 / sizeof(T) elements in each block of a vector of columns.
+/// v[r][c] = v[c][r] for kSide rows, in each block of as many elements.
 /// Interleaving row i with row i + kSide / 2 rotates the bits of an element's index, row before column, by one: as many
-/// rounds as a row has bits exchange row and column. Of bytes, `rows` rows are written.
-template <class T, size_t kBytes>
-HWY_INLINE void transpose_tile(const std::byte* x, std::byte* y, int64_t x_column, int64_t y_row, int64_t rows) {
-  constexpr size_t kLanes = kBytes / sizeof(T);
-  constexpr int kSide = 16 / sizeof(T);
-  const hn::CappedTag<T, kLanes> d;
-  hn::Vec<decltype(d)> v[kSide], w[kSide];
-#pragma GCC unroll 16
-  for (int i = 0; i < kSide; ++i) v[i] = load_blocks<T, kLanes>(x + i * x_column, kSide * x_column);
+/// rounds as a row has bits exchange row and column.
+template <int kSide, class D, class V = hn::Vec<D>>
+HWY_INLINE void transpose_vectors(D d, V (&v)[kSide]) {
+  V w[kSide];
 #pragma GCC unroll 4
   for (int round = 1; round < kSide; round *= 2) {
 #pragma GCC unroll 8
@@ -165,6 +160,19 @@ HWY_INLINE void transpose_tile(const std::byte* x, std::byte* y, int64_t x_colum
 #pragma GCC unroll 16
     for (int i = 0; i < kSide; ++i) v[i] = w[i];
   }
+}
+
+/// y[r][c] = x[c][r] for kSide rows of 16 / sizeof(T) elements in each block of a vector of columns. Of bytes, `rows`
+/// rows are written.
+template <class T, size_t kBytes>
+HWY_INLINE void transpose_tile(const std::byte* x, std::byte* y, int64_t x_column, int64_t y_row, int64_t rows) {
+  constexpr size_t kLanes = kBytes / sizeof(T);
+  constexpr int kSide = 16 / sizeof(T);
+  const hn::CappedTag<T, kLanes> d;
+  hn::Vec<decltype(d)> v[kSide];
+#pragma GCC unroll 16
+  for (int i = 0; i < kSide; ++i) v[i] = load_blocks<T, kLanes>(x + i * x_column, kSide * x_column);
+  transpose_vectors<kSide>(d, v);
 #pragma GCC unroll 16
   for (int i = 0; i < kSide; ++i)
     if (sizeof(T) > 1 || i < rows) hn::StoreU(v[i], d, at<T>(y, i * y_row));
@@ -200,6 +208,26 @@ void transpose_tiles(const std::byte* x, std::byte* y, const CopyBlock& b) {
       }
     }
   }
+}
+
+/// Transposition of bytes to rows of fewer than 16 that lie side by side: each is written with what is the next ones',
+/// which these write again.
+void transpose_to_short_rows(const std::byte* x, std::byte* y, const CopyBlock& b) {
+  constexpr int kSide = 16;
+  const hn::CappedTag<uint8_t, kSide> d;
+  const int64_t whole = std::max<int64_t>(0, (b.rows * b.columns - kSide) / b.columns + 1) / kSide * kSide;
+  for (int64_t r = 0; r < whole; r += kSide) {
+    hn::Vec<decltype(d)> v[kSide];
+#pragma GCC unroll 16
+    for (int64_t c = 0; c < kSide; ++c)
+      v[c] = hn::LoadU(d, at<uint8_t>(x, r + std::min(c, b.columns - 1) * b.x_column));
+    transpose_vectors<kSide>(d, v);
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < kSide; ++i) hn::StoreU(v[i], d, at<uint8_t>(y, (r + i) * b.columns));
+  }
+  CopyBlock rest = b;
+  rest.rows = b.rows - whole;
+  transpose_elements<uint8_t>(x + whole, y + whole * b.columns, rest);
 }
 
 /// Rows of short runs, copied by words that may overlap; kWidth <= unit <= 8 * kWidth.
@@ -274,6 +302,7 @@ CopyBlockFn choose_transpose(const CopyBlock& b) {
       return rows;
   }
   const int64_t vector = b.columns * b.unit;
+  if (b.unit == 1 && b.columns < 16 && b.y_row == b.columns && b.rows > b.columns) return transpose_to_short_rows;
   // Columns enough for a tile even where some are left.
   const bool few_rows = b.unit == 1 && b.rows > 4 && b.x_column >= b.rows && b.columns >= HWY_MAX_BYTES + 4;
   if ((b.rows * b.unit < 16 && !few_rows) || vector < 16) return transpose_elements<T>;

@@ -52,6 +52,18 @@ TEST(StridedCopy, Transpositions) {
     }
 }
 
+TEST(StridedCopy, TranspositionsToShortRowsOfBytes) {
+  for (int64_t columns = 5; columns < 16; ++columns)
+    for (const int64_t rows : {16, 17, 41, 1000}) {
+      OpCase c{Cat(columns, " x ", rows),
+               Op::kTranspose,
+               make_attrs<TransposeAttrs>(std::vector<int64_t>{0, 2, 1}),
+               {counted(DType::kU8, {2, columns, rows})}};
+      c.threaded = true;
+      check_on_cpu(c, "strided_copy");
+    }
+}
+
 TEST(StridedCopy, Expansions) {
   const std::pair<Shape, std::vector<int64_t>> rows[] = {
       {{5, 1}, {5, 7}},       {{1, 16}, {3, 16}},           {{1}, {2, 3, 40}},
