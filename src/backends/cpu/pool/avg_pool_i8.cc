@@ -2,9 +2,11 @@
 #include <cmath>
 
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/vector_ops.h"
 #include "backends/cpu/pool/float_accumulators.h"
 #include "backends/cpu/pool/pool_shape.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
+#include "backends/cpu/quantize/near_means.h"
 #include "ops/common/quantized_pair.h"
 #include "tensor/quant_params.h"
 
@@ -20,6 +22,8 @@ class PoolMeanI8 final : public Kernel {
         to_(quant_rule(spec.outputs[0])),
         quant_(dynamic_quant_ops(spec.isa)),
         ops_(float_accumulators(spec.isa)),
+        bytes_(vector_ops(spec.isa)),
+        near_(near_means(spec.isa)),
         threads_(std::max(spec.threads, 1)),
         signed_(spec.inputs[0].dtype == DType::kI8),
         scale_(spec.inputs[0].quant->scale()),
@@ -45,14 +49,29 @@ class PoolMeanI8 final : public Kernel {
  private:
   void line(const uint8_t* image, int64_t index, uint8_t* y, char* scratch) const {
     auto** taps = reinterpret_cast<const uint8_t**>(scratch);
-    auto* sums = reinterpret_cast<double*>(scratch + taps_bytes_);
-    auto* means = reinterpret_cast<float*>(scratch + taps_bytes_ + sums_bytes_);
+    auto* sums = reinterpret_cast<int32_t*>(scratch + taps_bytes_);
     each_pixel(s_, index, [&](int64_t pixel, const int64_t out[3]) {
       const int64_t count = window_pixels(s_, image, out, taps), divisor = s_.divisor_at(out, count);
-      ops_.sum(taps, count, s_.channels, signed_, scale_, zero_point_, sums);
-      ops_.mean(sums, s_.channels, static_cast<double>(divisor), s_.lo, s_.hi, means);
-      quant_.quantize(means, s_.channels, to_, y + pixel * s_.channels);
+      bytes_.sum_taps_i8(taps, count, s_.channels, signed_, sums);
+      NearMeans means({scale_, zero_point_}, {to_.scale, to_.zero}, count, divisor);
+      means.low = byte_of(s_.lo);
+      means.high = byte_of(s_.hi);
+      each_mean(near_, means, sums, s_.channels, y + pixel * s_.channels, [&](int64_t c) {
+        double sum = 0;
+        for (int64_t t = 0; t < count; ++t) {
+          const int32_t x = signed_ ? static_cast<int8_t>(taps[t][c]) : taps[t][c];
+          sum += static_cast<double>(scale_ * static_cast<float>(x - zero_point_));
+        }
+        return static_cast<uint8_t>(
+            byte_of(std::clamp(static_cast<float>(sum / static_cast<double>(divisor)), s_.lo, s_.hi)));
+      });
     });
+  }
+  /// The integer of a real number in the output.
+  int32_t byte_of(float real) const {
+    uint8_t byte = 0;
+    quant_.quantize(&real, 1, to_, &byte);
+    return to_.is_signed ? static_cast<int8_t>(byte) : byte;
   }
   /// Lines under the window are added up first, then columns.
   void plane(const uint8_t* image, uint8_t* y, char* scratch) const {
@@ -96,6 +115,8 @@ class PoolMeanI8 final : public Kernel {
   QuantRule to_;
   const DynamicQuantOps& quant_;
   const FloatAccumulators& ops_;
+  const VectorOps& bytes_;
+  NearMeansFn near_;
   int64_t threads_;
   bool signed_;
   float scale_;

@@ -145,16 +145,20 @@ TEST(CpuPool, Bytes) {
       }
 }
 
+// In steps of the input, means lie midway between integers.
 TEST(CpuPool, MeansOfBytesInRealNumbers) {
   for (const PoolRow& r : kPools)
-    for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast})
-      for (DType dtype : {DType::kI8, DType::kU8}) {
+    for (const float step : {0.021f, 0.037f})
+      for (const auto& [layout, dtype] : {std::pair{Layout::kChannelsFirst, DType::kI8},
+                                          {Layout::kChannelsFirst, DType::kU8},
+                                          {Layout::kChannelsLast, DType::kI8},
+                                          {Layout::kChannelsLast, DType::kU8}}) {
         OpCase c = pool_case(r, PoolKind::kAverage, layout);
         const Shape image = c.inputs[0].shape();
         const bool s = dtype == DType::kI8;
         c.inputs[0] = random_tensor(dtype, image, s ? -128 : 0, s ? 127 : 255, 4);
         c.inputs[0].set_quant(per_tensor(0.037f, s ? -10 : 118));
-        c.outputs[0] = ValueType::tensor(dtype, {}, per_tensor(0.021f, s ? 3 : 128));
+        c.outputs[0] = ValueType::tensor(dtype, {}, per_tensor(step, s ? 3 : 128));
         check_on_cpu(c, "avg_pool_i8");
       }
 }

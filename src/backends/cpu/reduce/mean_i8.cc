@@ -5,6 +5,7 @@
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/slots.h"
 #include "backends/cpu/core/vector_ops.h"
+#include "backends/cpu/quantize/near_means.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
 #include "backends/cpu/reduce/reduce_view.h"
 #include "ops/common/fixed_point.h"
@@ -31,7 +32,11 @@ class MeanI8 final : public Kernel {
         y_zero_(y.quant->zero_point()),
         threads_(threads),
         parts_(v.outer == 1 ? std::clamp<int64_t>(v.count * v.inner / kPart, 1, std::min(threads, v.count)) : 1),
-        ops_(vector_ops(isa)) {
+        ops_(vector_ops(isa)),
+        near_(near_means(isa)),
+        means_({x.quant->scale(), x.quant->zero_point()}, {y.quant->scale(), y.quant->zero_point()}, v.count, v.count) {
+    means_.low = signed_ ? -128 : 0;
+    means_.high = signed_ ? 127 : 255;
     factor_ = fixed_factor(static_cast<double>(x.quant->scale()) / static_cast<double>(y.quant->scale()));
     int shift = std::min(63 - std::countl_zero(static_cast<uint64_t>(v.count)), 32);
     shift = std::max(std::min(shift, 31 + factor_.shift), 0);
@@ -108,6 +113,8 @@ class MeanI8 final : public Kernel {
       rescale_(rule_, sums, v_.inner, 1, v_.inner, 0, y, v_.inner);
     } else if (xnnpack_) {
       rescale_xnnpack(sums, y);
+    } else if (real_) {
+      each_mean(near_, means_, sums, v_.inner, y, [&](int64_t c) { return quantized(sums[c]); });
     } else {
       for (int64_t c = 0; c < v_.inner; ++c) y[c] = quantized(sums[c]);
     }
@@ -141,6 +148,8 @@ class MeanI8 final : public Kernel {
   int64_t threads_;
   int64_t parts_;  ///< of the taps of a single image, which threads share
   const VectorOps& ops_;
+  NearMeansFn near_;
+  NearMeans means_;
   FixedFactor factor_;
   RequantizeParams rule_;
   RequantizeAccumulators rescale_ = nullptr;

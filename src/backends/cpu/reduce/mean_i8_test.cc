@@ -28,6 +28,22 @@ TEST(MeanI8, AxesAndRounding) {
     }
 }
 
+/// Means midway between two integers, whose rounding the order of float32 operations must not choose.
+TEST(MeanI8, Ties) {
+  for (const float scale : {0.02f, 0.05f, 0.1f, 1.0f})
+    for (const Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kDoubleHalfAway}) {
+      auto attrs = std::make_shared<ReduceAttrs>();
+      attrs->fn = Reduction::kMean;
+      attrs->rounding = Rounding::kFloatHalfEven;
+      Tensor x = random_tensor(DType::kU8, {3, 2, 2, 203}, 0, 255, 4);
+      x.set_quant(per_tensor(scale, 118));
+      OpCase c{Cat("scale ", scale), Op::kReduce, attrs, {x, i64({1, 2})}, {1}};
+      c.outputs[0].dtype = DType::kU8;
+      c.outputs[0].quant = per_tensor(scale, 127, rounding);
+      check_on_cpu(c, "mean_i8");
+    }
+}
+
 /// Threads share the pixels of one image.
 TEST(MeanI8, LargeImage) {
   for (const Rounding rounding : {Rounding::kFixedDouble, Rounding::kXnnpack, Rounding::kFloatHalfEven}) {
