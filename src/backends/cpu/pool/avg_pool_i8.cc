@@ -23,7 +23,8 @@ class PoolMeanI8 final : public Kernel {
         quant_(dynamic_quant_ops(spec.isa)),
         ops_(float_accumulators(spec.isa)),
         bytes_(vector_ops(spec.isa)),
-        near_(near_means(spec.isa)),
+        often_midway_(NearMeans::often_midway(spec.inputs[0].quant->scale(), to_.scale, s.taps())),
+        near_(smelt::near_means(spec.isa)),
         threads_(std::max(spec.threads, 1)),
         signed_(spec.inputs[0].dtype == DType::kI8),
         scale_(spec.inputs[0].quant->scale()),
@@ -49,22 +50,36 @@ class PoolMeanI8 final : public Kernel {
  private:
   void line(const uint8_t* image, int64_t index, uint8_t* y, char* scratch) const {
     auto** taps = reinterpret_cast<const uint8_t**>(scratch);
-    auto* sums = reinterpret_cast<int32_t*>(scratch + taps_bytes_);
     each_pixel(s_, index, [&](int64_t pixel, const int64_t out[3]) {
       const int64_t count = window_pixels(s_, image, out, taps), divisor = s_.divisor_at(out, count);
-      bytes_.sum_taps_i8(taps, count, s_.channels, signed_, sums);
-      NearMeans means({scale_, zero_point_}, {to_.scale, to_.zero}, count, divisor);
-      means.low = byte_of(s_.lo);
-      means.high = byte_of(s_.hi);
-      each_mean(near_, means, sums, s_.channels, y + pixel * s_.channels, [&](int64_t c) {
-        double sum = 0;
-        for (int64_t t = 0; t < count; ++t) {
-          const int32_t x = signed_ ? static_cast<int8_t>(taps[t][c]) : taps[t][c];
-          sum += static_cast<double>(scale_ * static_cast<float>(x - zero_point_));
-        }
-        return static_cast<uint8_t>(
-            byte_of(std::clamp(static_cast<float>(sum / static_cast<double>(divisor)), s_.lo, s_.hi)));
-      });
+      uint8_t* const to = y + pixel * s_.channels;
+      if (often_midway_)
+        defined_means(taps, count, divisor, scratch + taps_bytes_, to);
+      else
+        near_means(taps, count, divisor, scratch + taps_bytes_, to);
+    });
+  }
+  void defined_means(const uint8_t* const* taps, int64_t count, int64_t divisor, char* scratch, uint8_t* y) const {
+    auto* sums = reinterpret_cast<double*>(scratch);
+    auto* means = reinterpret_cast<float*>(scratch + sums_bytes_);
+    ops_.sum(taps, count, s_.channels, signed_, scale_, zero_point_, sums);
+    ops_.mean(sums, s_.channels, static_cast<double>(divisor), s_.lo, s_.hi, means);
+    quant_.quantize(means, s_.channels, to_, y);
+  }
+  void near_means(const uint8_t* const* taps, int64_t count, int64_t divisor, char* scratch, uint8_t* y) const {
+    auto* sums = reinterpret_cast<int32_t*>(scratch);
+    bytes_.sum_taps_i8(taps, count, s_.channels, signed_, sums);
+    NearMeans means({scale_, zero_point_}, {to_.scale, to_.zero}, count, divisor);
+    means.low = byte_of(s_.lo);
+    means.high = byte_of(s_.hi);
+    each_mean(near_, means, sums, s_.channels, y, [&](int64_t c) {
+      double sum = 0;
+      for (int64_t t = 0; t < count; ++t) {
+        const int32_t x = signed_ ? static_cast<int8_t>(taps[t][c]) : taps[t][c];
+        sum += static_cast<double>(scale_ * static_cast<float>(x - zero_point_));
+      }
+      return static_cast<uint8_t>(
+          byte_of(std::clamp(static_cast<float>(sum / static_cast<double>(divisor)), s_.lo, s_.hi)));
     });
   }
   /// The integer of a real number in the output.
@@ -116,6 +131,7 @@ class PoolMeanI8 final : public Kernel {
   const DynamicQuantOps& quant_;
   const FloatAccumulators& ops_;
   const VectorOps& bytes_;
+  bool often_midway_;  ///< means lie between two integers
   NearMeansFn near_;
   int64_t threads_;
   bool signed_;

@@ -1,5 +1,6 @@
 #include "backends/cpu/quantize/near_means.h"
 
+#include <cmath>
 #include <cstdlib>
 
 #include "backends/cpu/core/targets.h"
@@ -52,6 +53,14 @@ NearMeans::NearMeans(const QuantParams& x, const QuantParams& y, int64_t count, 
   const double error = step * static_cast<double>(2 * kMost * count) * kError;
   factor = static_cast<float>(step);
   if (error < 0.25) sure = static_cast<float>(0.5 - error);
+}
+
+bool NearMeans::often_midway(float x_scale, float y_scale, int64_t count) {
+  constexpr int kOften = 32;  // one of so many sums
+  const double step = static_cast<double>(x_scale) / static_cast<double>(y_scale) / static_cast<double>(count);
+  for (int sum = 1; sum <= kOften; ++sum)
+    if (std::abs(sum * step - std::floor(sum * step) - 0.5) < 1e-3) return true;
+  return false;
 }
 
 NearMeansFn near_means(Isa isa) { return SMELT_FOR_LEVEL(isa, near_means_of); }
