@@ -296,8 +296,9 @@ template <class T>
 CopyBlockFn choose_transpose(const CopyBlock& b) {
   const int64_t bytes = std::max(b.rows, b.columns) * b.unit;
   if constexpr (sizeof(T) <= 4) {
-    if (const CopyBlockFn rows =
-            bytes >= HWY_MAX_BYTES ? choose_interleaving<T, HWY_MAX_BYTES>(b) : choose_interleaving<T, 16>(b))
+    if (const CopyBlockFn rows = bytes >= HWY_MAX_BYTES ? choose_interleaving<T, HWY_MAX_BYTES>(b)
+                                 : bytes >= 32          ? choose_interleaving<T, 32>(b)
+                                                        : choose_interleaving<T, 16>(b))
       return rows;
   }
   const int64_t vector = b.columns * b.unit;
