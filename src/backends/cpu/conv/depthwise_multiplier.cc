@@ -3,6 +3,7 @@
 #include <array>
 #include <string_view>
 
+#include "backends/cpu/copy/prepared_copy.h"
 #include "backends/cpu/core/inner_context.h"
 #include "backends/cpu/core/kernel.h"
 #include "ops/conv/conv_shape.h"
@@ -11,30 +12,24 @@ namespace smelt {
 namespace {
 
 /// y[i * times + j] = x[i] for i < n, j < times.
-template <class T>
-void repeat(const void* x, int64_t n, int64_t times, void* y) {
-  const T* from = static_cast<const T*>(x);
-  T* to = static_cast<T*>(y);
-  for (int64_t i = 0; i < n; ++i, to += times)
-    for (int64_t j = 0; j < times; ++j) to[j] = from[i];
+StridedCopy repetition(int64_t n, int64_t times) {
+  StridedCopy copy;
+  copy.dim(n, 1, times);
+  copy.dim(times, 0, 1);
+  return copy;
 }
 
 class DepthwiseMultiplier final : public Kernel {
  public:
-  DepthwiseMultiplier(const ValueType& wide, int64_t times, std::unique_ptr<Kernel> inner)
+  DepthwiseMultiplier(const ValueType& wide, int64_t times, std::unique_ptr<Kernel> inner, Isa isa)
       : wide_(wide),
-        times_(times),
-        bytes_(static_cast<int64_t>(Tensor::byte_size(wide.dtype, 1))),
+        repeat_(repetition(wide.shape.elements() / times, times), whole_bytes(wide.dtype), isa),
         inner_(std::move(inner)) {}
   size_t scratch_bytes() const override { return image_bytes() + inner_->scratch_bytes(); }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<char*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory to repeat channels");
-    const auto* x = static_cast<const char*>(ctx.input(0).raw());
-    ctx.threads().parallel_for(wide_.shape.elements() / times_, 16384, [&](int64_t begin, int64_t end) {
-      const auto copy = bytes_ == 1 ? repeat<uint8_t> : bytes_ == 2 ? repeat<uint16_t> : repeat<uint32_t>;
-      copy(x + begin * bytes_, end - begin, times_, scratch + begin * times_ * bytes_);
-    });
+    repeat_.run(ctx.threads(), ctx.input(0).data<std::byte>(), reinterpret_cast<std::byte*>(scratch));
     Tensor image = Tensor::view(wide_.dtype, wide_.shape, scratch, nullptr);
     image.set_quant(wide_.quant);
     std::array<Datum, 3> inputs;
@@ -44,10 +39,10 @@ class DepthwiseMultiplier final : public Kernel {
   }
 
  private:
-  size_t image_bytes() const { return static_cast<size_t>(padded_bytes(wide_.shape.elements() * bytes_)); }
+  size_t image_bytes() const { return static_cast<size_t>(padded_bytes(repeat_.bytes())); }
 
   ValueType wide_;
-  int64_t times_, bytes_;
+  PreparedCopy repeat_;  ///< of the channels
   std::unique_ptr<Kernel> inner_;
 };
 
@@ -70,7 +65,7 @@ class DepthwiseMultiplier final : public Kernel {
   auto inner = make_kernel({{node, inputs, spec.constants, spec.outputs}, spec.isa, spec.threads, spec.packs, spec.why},
                            &chosen);
   if (!inner || !std::string_view(chosen->name).starts_with("depthwise")) return nullptr;
-  return std::make_unique<DepthwiseMultiplier>(inputs[0], g->c_out, std::move(inner));
+  return std::make_unique<DepthwiseMultiplier>(inputs[0], g->c_out, std::move(inner), spec.isa);
 }
 
 }  // namespace smelt
