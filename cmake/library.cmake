@@ -77,7 +77,7 @@ smelt_part(tensor files "npy")
 smelt_layer(graph base tensor)
 smelt_layer(ops base tensor graph)
 # Families whose reference kernels rarely run, since the back-ends have kernels of their own: compiled for size.
-smelt_part(ops reference "attention|container|control/(control|custom)|conv|detection/(grid_priors|landmarks|nms)|elementwise/(binary|binary_fixed|binary_math|binary_quantized|cast|dynamic_range|fixed_scale|quantize|unary_fixed|unary_math|unary_quantized|where|xnnpack_rules)|gather|matmul|ml/(decoding|features|maps)|normalization|pool|random|recurrent|reduce|resize|shape|signal|softmax|sort/unique|strings")
+smelt_part(ops reference "attention|container|control/(control|custom|loop)|conv|detection/(grid_priors|landmarks|nms)|elementwise/(binary|binary_fixed|binary_math|binary_quantized|cast|dynamic_range|fixed_scale|quantize|unary_fixed|unary_math|unary_quantized|where|xnnpack_rules)|gather|matmul|ml/(decoding|features|maps)|normalization|pool|random|recurrent|reduce|resize|shape|signal|softmax|sort/unique|strings")
 # Shape rules' driver, builder and checks, the operator table: what loading and planning call.
 smelt_part(ops building "core/(builder|decomposition|infer|kernel_condition|table|verify)|common/(enums|infer|output_type)")
 set(below base tensor graph ops)
