@@ -213,7 +213,8 @@ class ConvTransposeRows final : public Kernel {
     if (!gemm.bytes || s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1 || s.stride[0] != 1 || s.pad[0] != 0)
       return false;
     const int64_t phases = s.stride[1] * s.stride[2];
-    return s.out[2] >= kShort * s.stride[2] && phases <= 64 && s.taps() <= kMaxChunks &&
+    return s.out[2] >= kShort * s.stride[2] && phases <= 64 &&
+           taps_of_phase(s, 1) * taps_of_phase(s, 2) <= kMaxChunks &&
            s.taps() * gemm.a_row_bytes(s.c_in) * gemm.nr() / phases <= kNearest &&
            LineBuffer(window(s), false, nullptr).small();
   }
@@ -263,6 +264,10 @@ class ConvTransposeRows final : public Kernel {
 
  private:
   static constexpr int64_t kMaxChunks = 64;
+  /// The most taps along dimension d that reach outputs of one phase.
+  static int64_t taps_of_phase(const Spread& s, int d) {
+    return ceil_div(s.kernel[d], s.stride[d] / std::gcd(s.stride[d], s.dilation[d]));
+  }
   int64_t stride() const { return workspace_stride(rows_.workspace_bytes(), threads_); }
   struct PhasesKey {
     ConvTransposeI8Key filter;
