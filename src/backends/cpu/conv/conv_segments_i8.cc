@@ -10,6 +10,7 @@
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
 #include "ops/common/quantized_pair.h"
+#include "tensor/pages.h"
 
 namespace smelt {
 namespace {
@@ -49,11 +50,14 @@ class ConvSegmentsI8 final : public Kernel {
         matrix_bytes_(gemm.packed_bytes(g.c_in, g.c_out)),
         threads_(std::max(spec.threads, 1)) {
     const Tensor& filter = *spec.constant(1);
-    packed_ =
-        spec.packs.get(ConvSegmentsI8Key{{g, filter, spec.constant(2)}, &gemm, q.x_zero, q.x_signed}, [&]() -> Packed {
-          if (gemm_.packs_int8()) return pack(ordered_filter_int8(g_, filter, q_.w_zeros), bias_tap);
-          return pack(ordered_filter(g_, filter, q_.w_zeros), bias_tap);
-        });
+    packed_ = spec.packs.get(ConvSegmentsI8Key{{g, filter, spec.constant(2)}, &gemm, q.x_zero, q.x_signed}, [&] {
+      Packed packed = !gemm_.packs_int8() ? pack(ordered_filter(g_, filter, q_.w_zeros).data(), bias_tap)
+                      : is_ordered_filter(g_, filter, q_.w_zeros)
+                          ? pack(static_cast<const int8_t*>(elements_once(filter).get()), bias_tap)
+                          : pack(ordered_filter_int8(g_, filter, q_.w_zeros).data(), bias_tap);
+      release_pages(filter);
+      return packed;
+    });
   }
   size_t scratch_bytes() const override {
     return copies_ ? static_cast<size_t>(padded_bytes(g_.in_pixels() * lda_)) : 0;
@@ -82,12 +86,12 @@ class ConvSegmentsI8 final : public Kernel {
 
  private:
   template <class W>
-  Packed pack(const std::vector<W>& weights, ptrdiff_t bias_tap) const {
+  Packed pack(const W* weights, ptrdiff_t bias_tap) const {
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(matrix_bytes_ * g_.taps()));
     std::vector<W> matrix(static_cast<size_t>(g_.c_out * g_.c_in));
     for (int64_t tap = 0; tap < g_.taps(); ++tap) {
       for (int64_t o = 0; o < g_.c_out; ++o)
-        std::copy_n(weights.data() + (o * g_.taps() + tap) * g_.c_in, g_.c_in, matrix.data() + o * g_.c_in);
+        std::copy_n(weights + (o * g_.taps() + tap) * g_.c_in, g_.c_in, matrix.data() + o * g_.c_in);
       gemm_.pack(matrix.data(), g_.c_in, g_.c_out, tap * g_.c_in == bias_tap ? requantize_params_.bias.data() : nullptr,
                  GemmI8::int8_zero_point(q_.x_signed, q_.x_zero), packed->data<char>() + tap * matrix_bytes_);
     }
