@@ -67,10 +67,9 @@ class ConvI8 final : public Kernel, public TakesWeights {
     packed_ = spec.packs.get(
         key,
         [&] {
-          const bool is_ordered = is_ordered_filter(g_, filter, q_.w_zeros);
-          Packed packed =
-              is_ordered ? pack(static_cast<const int8_t*>(elements_once(filter).get())) : pack_ordered(filter);
-          if (is_ordered && chunks_.packs_from_file())
+          Packed packed = pack_ordered_filter(g_, filter, q_.w_zeros, gemm_.packs_int8(),
+                                              [&](const auto* weights) { return pack(weights); });
+          if (chunks_.packs_from_file() && is_ordered_filter(g_, filter, q_.w_zeros))
             release_read_pages(filter);
           else
             release_pages(filter);
@@ -106,10 +105,6 @@ class ConvI8 final : public Kernel, public TakesWeights {
   }
 
  private:
-  Packed pack_ordered(const Tensor& filter) const {
-    return gemm_.packs_int8() ? pack(ordered_filter_int8(g_, filter, q_.w_zeros).data())
-                              : pack(ordered_filter(g_, filter, q_.w_zeros).data());
-  }
   template <class W>
   Packed pack(const W* weights) const {
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(chunks_.packed_bytes()));

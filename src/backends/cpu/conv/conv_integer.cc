@@ -121,10 +121,8 @@ class ConvIntegerKernel final : public Kernel {
  private:
   ImageQuantizer quantizer() const { return {quant_, asymmetric_, threads_}; }
   Packed pack(const Tensor& filter, const WeightQuantParams& params) const {
-    if (is_ordered_filter(g_, filter, params.zeros))
-      return pack(static_cast<const int8_t*>(elements_once(filter).get()), params);
-    return gemm_.packs_int8() ? pack(ordered_filter_int8(g_, filter, params.zeros).data(), params)
-                              : pack(ordered_filter(g_, filter, params.zeros).data(), params);
+    return pack_ordered_filter(g_, filter, params.zeros, gemm_.packs_int8(),
+                               [&](const auto* values) { return pack(values, params); });
   }
   /// Packs an ordered filter.
   template <class W>

@@ -51,10 +51,8 @@ class ConvSegmentsI8 final : public Kernel {
         threads_(std::max(spec.threads, 1)) {
     const Tensor& filter = *spec.constant(1);
     packed_ = spec.packs.get(ConvSegmentsI8Key{{g, filter, spec.constant(2)}, &gemm, q.x_zero, q.x_signed}, [&] {
-      Packed packed = !gemm_.packs_int8() ? pack(ordered_filter(g_, filter, q_.w_zeros).data(), bias_tap)
-                      : is_ordered_filter(g_, filter, q_.w_zeros)
-                          ? pack(static_cast<const int8_t*>(elements_once(filter).get()), bias_tap)
-                          : pack(ordered_filter_int8(g_, filter, q_.w_zeros).data(), bias_tap);
+      Packed packed = pack_ordered_filter(g_, filter, q_.w_zeros, gemm_.packs_int8(),
+                                          [&](const auto* weights) { return pack(weights, bias_tap); });
       release_pages(filter);
       return packed;
     });

@@ -9,6 +9,7 @@
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "ops/conv/conv_shape.h"
 #include "ops/matmul/matmul_shape.h"
+#include "tensor/pages.h"
 
 namespace smelt {
 
@@ -26,6 +27,14 @@ std::vector<int8_t> ordered_filter_int8(const ConvShape& g, const Tensor& filter
 /// True if the filter itself is what ordered_filter() gives, in int8.
 bool is_ordered_filter(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros);
 bool filter_fits_int8(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros);
+/// pack(weights): those of the filter itself where is_ordered_filter(), else of ordered_filter(), in int8 where `int8`.
+template <class F>
+auto pack_ordered_filter(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros, bool int8,
+                         F&& pack) {
+  if (is_ordered_filter(g, filter, zeros)) return pack(static_cast<const int8_t*>(elements_once(filter).get()));
+  if (int8) return pack(ordered_filter_int8(g, filter, zeros).data());
+  return pack(ordered_filter(g, filter, zeros).data());
+}
 
 /// Weights of a constant b as [n][k], zero points subtracted, cut along k into blocks of one scale each.
 class QuantizedWeights {
