@@ -49,6 +49,10 @@ class ConvSegmentsI8 final : public Kernel {
         lda_(copies_ ? gemm.a_row_bytes(g.c_in) : g.c_in),
         matrix_bytes_(gemm.packed_bytes(g.c_in, g.c_out)),
         threads_(std::max(spec.threads, 1)) {
+    for (Segment& s : segments_) {
+      for (ptrdiff_t& at : s.at) at = at / g.c_in * lda_;
+      for (ptrdiff_t& row : s.b_rows) row = row / g.c_in * matrix_bytes_;
+    }
     const Tensor& filter = *spec.constant(1);
     packed_ = spec.packs.get(ConvSegmentsI8Key{{g, filter, spec.constant(2)}, &gemm, q.x_zero, q.x_signed}, [&] {
       Packed packed = pack_ordered_filter(g_, filter, q_.w_zeros, gemm_.packs_int8(),
@@ -72,17 +76,23 @@ class ConvSegmentsI8 final : public Kernel {
                         lda_, flipped_);
         });
       const char* const a = copies_ ? copy : reinterpret_cast<const char*>(x);
-      ranges_in_slots(ctx.threads(), threads_, static_cast<int64_t>(segments_.size()),
-                      [&](int64_t begin, int64_t end, int64_t) {
-                        for (int64_t p = 0; p < gemm_.panels(g_.c_out); ++p)
-                          for (int64_t i = begin; i < end; ++i)
-                            multiply(segments_[static_cast<size_t>(i)], p, a, y + image * g_.out_pixels() * g_.c_out);
-                      });
+      ranges_in_slots(
+          ctx.threads(), threads_, static_cast<int64_t>(segments_.size()), [&](int64_t begin, int64_t end, int64_t) {
+            Tile tile;
+            for (int64_t p = 0; p < gemm_.panels(g_.c_out); ++p)
+              for (int64_t i = begin; i < end; ++i)
+                multiply(segments_[static_cast<size_t>(i)], p, a, y + image * g_.out_pixels() * g_.c_out, tile);
+          });
     }
     return Ok();
   }
 
  private:
+  /// What a thread adds up.
+  struct Tile {
+    alignas(64) int32_t sums[GemmI8::kMaxTile] = {}, of_tap[GemmI8::kMaxTile] = {};
+    TileState state;
+  };
   template <class W>
   Packed pack(const W* weights, ptrdiff_t bias_tap) const {
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(matrix_bytes_ * g_.taps()));
@@ -96,9 +106,7 @@ class ConvSegmentsI8 final : public Kernel {
     return packed;
   }
   /// The filters of panel p of one segment.
-  void multiply(const Segment& s, int64_t p, const char* a, uint8_t* y) const {
-    alignas(64) int32_t sums[GemmI8::kMaxTile] = {}, of_tap[GemmI8::kMaxTile] = {};
-    TileState state;
+  void multiply(const Segment& s, int64_t p, const char* a, uint8_t* y, Tile& tile) const {
     const int64_t nr = gemm_.nr(), channel = p * nr, left = g_.c_out - channel, step = g_.stride[2] * lda_;
     const auto& tile_of = gemm_.tiles_of(q_.x_signed && !flipped_, left);
     const char* const panel = packed_->data<char>() + gemm_.panel_offset(g_.c_in, p);
@@ -106,12 +114,12 @@ class ConvSegmentsI8 final : public Kernel {
     for (int64_t t = 0, pixel = 0; t < tiles.count; ++t) {
       const int64_t rows = tiles.rows(t);
       for (size_t k = 0; k < s.at.size(); ++k) {
-        const void* const from = a + s.at[k] / g_.c_in * lda_ + pixel * step;
-        tile_of[static_cast<size_t>(rows - 1)](&from, 1, step, panel + s.b_rows[k] / g_.c_in * matrix_bytes_,
-                                               gemm_.steps(g_.c_in), k == 0 ? sums : of_tap, nullptr, state);
-        if (k > 0) gemm_.add(of_tap, rows * nr, sums);
+        const void* const from = a + s.at[k] + pixel * step;
+        tile_of[static_cast<size_t>(rows - 1)](&from, 1, step, panel + s.b_rows[k], gemm_.steps(g_.c_in),
+                                               k == 0 ? tile.sums : tile.of_tap, nullptr, tile.state);
+        if (k > 0) gemm_.add(tile.of_tap, rows * nr, tile.sums);
       }
-      rescale_(requantize_params_, sums, nr, rows, std::min(left, nr), channel,
+      rescale_(requantize_params_, tile.sums, nr, rows, std::min(left, nr), channel,
                y + (s.line * g_.out[2] + s.first + pixel) * g_.c_out + channel, g_.c_out);
       pixel += rows;
     }
@@ -121,7 +129,7 @@ class ConvSegmentsI8 final : public Kernel {
   QuantizedPair q_;
   RequantizeParams requantize_params_;
   RequantizeAccumulators rescale_;
-  std::vector<Segment> segments_;
+  std::vector<Segment> segments_;  ///< `at` and `b_rows` in bytes of the rows of pixels and of the packed matrices
   const GemmI8& gemm_;
   bool flipped_, copies_;  ///< the image's sign bits; the image into rows of `gemm`
   int64_t lda_, matrix_bytes_, threads_;
