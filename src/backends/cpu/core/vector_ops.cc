@@ -459,9 +459,8 @@ VectorOps make_vector_ops() {
   constexpr auto kSoftcap = builds_op("Attention") ? softcap : nullptr;
   constexpr auto kExponentials = builds_op("Attention") ? exponentials : nullptr;
   constexpr auto kLayerNorm = builds_cpu_kernel("LayerNorm", "layer_norm_f32") ? layer_norm : nullptr;
-  return {max_taps,  sum_taps,           max_taps_i8, sum_taps_i8,       add,
-          kLines,    kSoftcap,           scale_clamp, reduce_max_or_nan, reduce_sum,
-          mean_rows, reduce_sum_squares, softmax,     kExponentials,     kLayerNorm};
+  return {max_taps,    sum_taps,          max_taps_i8, sum_taps_i8,        add,     kLines,        kSoftcap,
+          scale_clamp, reduce_max_or_nan, mean_rows,   reduce_sum_squares, softmax, kExponentials, kLayerNorm};
 }
 
 }  // namespace smelt::HWY_NAMESPACE

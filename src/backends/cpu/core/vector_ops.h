@@ -27,7 +27,6 @@ struct VectorOps {
   /// x = clamp(x * scale, lo, hi), NaN stays.
   void (*scale_clamp)(float* x, int64_t n, float scale, float lo, float hi);
   float (*reduce_max)(const float* x, int64_t n);  ///< NaN wins; n > 0
-  double (*reduce_sum)(const float* x, int64_t n);
   /// y[r] = sum of row r of x [rows, n] / divisor; n > 0
   void (*mean_rows)(const float* x, int64_t rows, int64_t n, double divisor, float* y);
   double (*reduce_sum_squares)(const float* x, int64_t n);  ///< sum of squares
