@@ -23,7 +23,6 @@ class PoolMeanI8 final : public Kernel {
         quant_(dynamic_quant_ops(spec.isa)),
         ops_(float_accumulators(spec.isa)),
         bytes_(vector_ops(spec.isa)),
-        often_midway_(NearMeans::often_midway(spec.inputs[0].quant->scale(), to_.scale, s.taps())),
         near_(smelt::near_means(spec.isa)),
         threads_(std::max(spec.threads, 1)),
         signed_(spec.inputs[0].dtype == DType::kI8),
@@ -31,7 +30,10 @@ class PoolMeanI8 final : public Kernel {
         zero_point_(spec.inputs[0].quant->zero_point()),
         taps_bytes_(rounded(s.taps() * 8)),
         sums_bytes_(rounded((s.channels_last ? s.channels : s.dims[2].in + kSlack + s.dims[2].out) * 8)),
-        slot_bytes_(taps_bytes_ + sums_bytes_ + rounded((s.channels_last ? s.channels : s.out_pixels()) * 4)) {}
+        slot_bytes_(taps_bytes_ + sums_bytes_ + rounded((s.channels_last ? s.channels : s.out_pixels()) * 4)),
+        often_midway_(means_of(s.taps(), s.taps()).often_midway()),
+        low_(byte_of(s.lo)),
+        high_(byte_of(s.hi)) {}
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes_; }
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<uint8_t>();
@@ -69,9 +71,9 @@ class PoolMeanI8 final : public Kernel {
   void near_means(const uint8_t* const* taps, int64_t count, int64_t divisor, char* scratch, uint8_t* y) const {
     auto* sums = reinterpret_cast<int32_t*>(scratch);
     bytes_.sum_taps_i8(taps, count, s_.channels, signed_, sums);
-    NearMeans means({scale_, zero_point_}, {to_.scale, to_.zero}, count, divisor);
-    means.low = byte_of(s_.lo);
-    means.high = byte_of(s_.hi);
+    NearMeans means = means_of(count, divisor);
+    means.low = low_;
+    means.high = high_;
     each_mean(near_, means, sums, s_.channels, y, [&](int64_t c) {
       double sum = 0;
       for (int64_t t = 0; t < count; ++t) {
@@ -81,6 +83,9 @@ class PoolMeanI8 final : public Kernel {
       return static_cast<uint8_t>(
           byte_of(std::clamp(static_cast<float>(sum / static_cast<double>(divisor)), s_.lo, s_.hi)));
     });
+  }
+  NearMeans means_of(int64_t count, int64_t divisor) const {
+    return {{scale_, zero_point_}, {to_.scale, to_.zero}, count, divisor};
   }
   /// The integer of a real number in the output.
   int32_t byte_of(float real) const {
@@ -131,13 +136,14 @@ class PoolMeanI8 final : public Kernel {
   const DynamicQuantOps& quant_;
   const FloatAccumulators& ops_;
   const VectorOps& bytes_;
-  bool often_midway_;  ///< means lie between two integers
   NearMeansFn near_;
   int64_t threads_;
   bool signed_;
   float scale_;
   int32_t zero_point_;
   size_t taps_bytes_, sums_bytes_, slot_bytes_;
+  bool often_midway_;   ///< means lie between two integers
+  int32_t low_, high_;  ///< bounds of the output
 };
 
 }  // namespace

@@ -55,9 +55,9 @@ NearMeans::NearMeans(const QuantParams& x, const QuantParams& y, int64_t count, 
   if (error < 0.25) sure = static_cast<float>(0.5 - error);
 }
 
-bool NearMeans::often_midway(float x_scale, float y_scale, int64_t count) {
+bool NearMeans::often_midway() const {
   constexpr int kOften = 32;  // one of so many sums
-  const double step = static_cast<double>(x_scale) / static_cast<double>(y_scale) / static_cast<double>(count);
+  const auto step = static_cast<double>(factor);
   for (int sum = 1; sum <= kOften; ++sum)
     if (std::abs(sum * step - std::floor(sum * step) - 0.5) < 1e-3) return true;
   return false;

@@ -13,8 +13,8 @@ struct NearMeans {
   /// Of sums of `count` <= 2^22 quantized bytes x, zero points included, over the divisor, as y. The definition may
   /// round its operands, the mean and the mean in steps of y to float32.
   NearMeans(const QuantParams& x, const QuantParams& y, int64_t count, int64_t divisor);
-  /// True if many means of so many bytes lie midway between two integers: of two or four on one scale, for example.
-  static bool often_midway(float x_scale, float y_scale, int64_t count);
+  /// True if many means lie midway between two integers: of two or four bytes on one scale, for example.
+  bool often_midway() const;
 
   int32_t offset = 0;         ///< of a sum: what zero points add
   float factor = 0;           ///< from a sum to a mean in steps of y
