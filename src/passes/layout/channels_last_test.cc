@@ -15,6 +15,14 @@
 namespace smelt {
 namespace {
 
+/// Gives the graph channels-last images. Checks that this changes no result for `in` by more than `tolerance`.
+void turn(const std::shared_ptr<Module>& module, const Tensor& in, double tolerance = 1e-6) {
+  const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), in));
+  channels_last(module->graphs[0]);
+  EXPECT_TRUE(verify(*module).ok());
+  test::expect_near(test::run_on_reference(module, in), before, tolerance, tolerance);
+}
+
 /// The last dimension that a Resize to height x width gives behind a convolution of x [1, 3, 6, 5]; `read`: a Tanh
 /// reads it. Checks that the layout changes no result.
 int64_t last_dimension_of_resize(int64_t height, int64_t width, bool read) {
@@ -32,10 +40,7 @@ int64_t last_dimension_of_resize(int64_t height, int64_t width, bool read) {
   Graph& graph = module->graphs[0];
   graph.outputs = {z};
   const Tensor in = test::random_tensor(DType::kF32, {1, 3, 6, 5}, -1, 1, 1);
-  const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), in));
-  channels_last(graph);
-  EXPECT_TRUE(verify(*module).ok());
-  test::expect_near(test::run_on_reference(module, in), before, 1e-6, 1e-6);
+  turn(module, in);
   for (const Node& n : graph.nodes)
     if (n.op == Op::kResize) return graph.value(n.outputs[0]).type.shape.back();
   return -1;
@@ -64,10 +69,7 @@ TEST(ChannelsLast, TokensBecomeAnImageWithoutATranspose) {
     Graph& graph = module->graphs[0];
     graph.outputs = {convolved_tokens(f, x, by_squeeze)};
     const Tensor in = test::random_tensor(DType::kF32, {1, 30, 8}, -1, 1, 1);
-    const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), in));
-    channels_last(graph);
-    EXPECT_TRUE(verify(*module).ok());
-    test::expect_near(test::run_on_reference(module, in), before, 1e-6, 1e-6);
+    turn(module, in);
     for (const Node& n : graph.nodes) {
       if (n.op != Op::kTranspose) continue;
       EXPECT_EQ(static_cast<const TransposeAttrs&>(*n.attrs).perm, (std::vector<int64_t>{0, 1, 2}));
@@ -92,10 +94,7 @@ int transposes_between(bool convolved) {
   Graph& graph = module->graphs[0];
   graph.outputs = {y};
   const Tensor in = test::random_tensor(DType::kF32, {1, 6, 5, 8}, -1, 1, 1);
-  const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), in));
-  channels_last(graph);
-  EXPECT_TRUE(verify(*module).ok());
-  test::expect_near(test::run_on_reference(module, in), before, 1e-6, 1e-6);
+  turn(module, in);
   return static_cast<int>(std::ranges::count_if(graph.nodes, [](const Node& n) {
     return n.op == Op::kTranspose &&
            static_cast<const TransposeAttrs&>(*n.attrs).perm != std::vector<int64_t>{0, 1, 2, 3};
@@ -128,10 +127,7 @@ TEST(ChannelsLast, QuantizedSignalsBetweenTransposesNeedNone) {
   graph.outputs = {f.transpose(y, {0, 2, 3, 1})};
   Tensor in = test::random_tensor(DType::kI8, {1, 1, 20, 16}, -128, 127, 1);
   in.set_quant(quant);
-  const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), in));
-  channels_last(graph);
-  EXPECT_TRUE(verify(*module).ok());
-  test::expect_near(test::run_on_reference(module, in), before, 0, 0);
+  turn(module, in, 0);
   for (const Node& n : graph.nodes)
     if (n.op == Op::kTranspose) {
       EXPECT_EQ(static_cast<const TransposeAttrs&>(*n.attrs).perm, (std::vector<int64_t>{0, 1, 2, 3}));
@@ -149,10 +145,7 @@ TEST(ChannelsLast, TransposedConvolutionsOfFewFilters) {
   Graph& graph = module->graphs[0];
   graph.outputs = {f.op(Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(conv), {x, f.weights({12, 2, 4, 4})})};
   const Tensor in = test::random_tensor(DType::kF32, {1, 12, 6, 5}, -1, 1, 1);
-  const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), in));
-  channels_last(graph);
-  EXPECT_TRUE(verify(*module).ok());
-  test::expect_near(test::run_on_reference(module, in), before, 1e-6, 1e-6);
+  turn(module, in);
   for (const Node& n : graph.nodes)
     if (n.op == Op::kConvTranspose) {
       EXPECT_EQ(static_cast<const ConvTransposeAttrs&>(*n.attrs).layout, Layout::kChannelsLast);
@@ -170,10 +163,7 @@ TEST(ChannelsLast, ConvolutionsOfFewFilters) {
     Graph& graph = module->graphs[0];
     graph.outputs = {f.op(Op::kConv, make_attrs<ConvAttrs>(conv), {x, f.weights({2, 12, kernel, kernel})})};
     const Tensor in = test::random_tensor(DType::kF32, {1, 12, 6, 5}, -1, 1, 1);
-    const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), in));
-    channels_last(graph);
-    EXPECT_TRUE(verify(*module).ok());
-    test::expect_near(test::run_on_reference(module, in), before, 1e-6, 1e-6);
+    turn(module, in);
     for (const Node& n : graph.nodes)
       if (n.op == Op::kConv) {
         EXPECT_EQ(static_cast<const ConvAttrs&>(*n.attrs).layout,
