@@ -14,6 +14,7 @@
 #include "backends/cpu/core/highway.h"
 
 #include "backends/cpu/conv/conv_i16.h"
+#include "backends/cpu/conv/depthwise_shape.h"
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/im2col.h"
 #include "backends/cpu/conv/rescale_i16.h"
@@ -330,11 +331,10 @@ class DepthwiseI16 final : public Kernel {
     });
     return Ok();
   }
-  static constexpr int64_t kMaxTaps = 1024;
 
  private:
   void line(const int16_t* x, int64_t index, const int16_t* zeros, int32_t* acc, int16_t* y) const {
-    const int16_t* taps[kMaxTaps];
+    const int16_t* taps[kMostDepthwiseTaps];
     const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
     for (int64_t ox = 0; ox < g_.out[2]; ++ox, y += g_.groups) {
       int64_t n = 0;
@@ -368,7 +368,7 @@ class DepthwiseI16 final : public Kernel {
   if (!q || g.k() == 0) return spec.refuse("other quantization parameters than 16-bit values by 8-bit filters have");
   auto rescale = RescaleI16::make(spec, g.all_out(), rule);
   if (!rescale) return spec.refuse("a rescaling in real numbers");
-  const bool depthwise = g.depthwise() && g.c_out == 1 && g.taps() <= DepthwiseI16::kMaxTaps;
+  const bool depthwise = g.depthwise() && g.c_out == 1 && g.taps() <= kMostDepthwiseTaps;
   const Tensor& filter = *spec.constant(1);
   std::unique_ptr<Kernel> kernel;
   if (!depthwise && ConvI16OfBytes::is_profitable(g, spec.isa) && filter_fits_int8(g, filter, q->w_zeros)) {

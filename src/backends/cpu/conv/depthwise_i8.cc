@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 #include "backends/cpu/core/highway.h"
 
+#include "backends/cpu/conv/depthwise_shape.h"
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/copy/transpose_bytes.h"
 #include "backends/cpu/core/kernel.h"
@@ -96,8 +97,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace smelt {
 namespace {
-
-constexpr int64_t kMaxTaps = 1024;
 
 struct DepthwiseI8Key {
   FilterKey filter;
@@ -210,7 +209,7 @@ class DepthwiseI8 final : public Kernel {
     int64_t begin, end;
   };
   void row(const uint8_t* x, const uint8_t* padding, int64_t index, Pixels of, int32_t* acc, uint8_t* y) const {
-    const uint8_t* taps[kMaxTaps + 1];
+    const uint8_t* taps[kMostDepthwiseTaps + 1];
     const int64_t c = g_.groups;
     const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
     const bool lines_inside = z0 >= 0 && z0 + (g_.kernel[0] - 1) * g_.dilation[0] < g_.in[0] && y0 >= 0 &&
@@ -269,7 +268,7 @@ class DepthwiseI8 final : public Kernel {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const auto g = ConvShape::in_lines(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
-  if (!g->depthwise() || g->c_out != 1 || g->taps() > kMaxTaps || g->taps() == 0) return nullptr;
+  if (!g->depthwise() || g->c_out != 1 || g->taps() > kMostDepthwiseTaps || g->taps() == 0) return nullptr;
   // The widest vectors that the channels fill.
   const auto levels = machine_isas();
   const auto level = std::ranges::find_if(levels.rbegin(), levels.rend(), [&](Isa isa) {

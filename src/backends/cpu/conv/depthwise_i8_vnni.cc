@@ -10,6 +10,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "backends/cpu/conv/depthwise_shape.h"
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/line_buffer.h"
 #include "backends/cpu/copy/transpose_bytes.h"
@@ -26,7 +27,6 @@ namespace smelt {
 namespace {
 
 using Rule = DepthwiseRow::Rule;
-constexpr int64_t kMaxTaps = 1024;
 
 Rule rule_of(const RequantizeParams& r) {
   if (r.rounding == Rounding::kFloatHalfEven) return Rule::kFloat;
@@ -299,7 +299,7 @@ class DepthwiseVnni final : public Kernel {
     int64_t begin, end;
   };
   void row(const uint8_t* x, const uint8_t* outside, int64_t index, Bundles of, uint8_t* workspace, uint8_t* y) const {
-    const uint8_t* taps[kMaxTaps + 4];
+    const uint8_t* taps[kMostDepthwiseTaps + 4];
     int64_t n = 0;
     const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
     for (int64_t kz = 0; kz < g_.kernel[0]; ++kz)
@@ -336,7 +336,7 @@ class DepthwiseVnni final : public Kernel {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const auto g = ConvShape::in_lines(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
-  if (!g->depthwise() || g->c_out != 1 || g->taps() > kMaxTaps || g->taps() == 0) return nullptr;
+  if (!g->depthwise() || g->c_out != 1 || g->taps() > kMostDepthwiseTaps || g->taps() == 0) return nullptr;
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1],
                                      filter_output_axis(attrs, spec.inputs[1].shape.rank()), g->groups);
   // Differences to other zero points need not fit bytes.

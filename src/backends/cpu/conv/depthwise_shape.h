@@ -7,6 +7,9 @@
 
 namespace smelt {
 
+/// The most taps of a depthwise convolution of integers: pointers to them stand on the stack.
+constexpr int64_t kMostDepthwiseTaps = 1024;
+
 /// Sizes of a two-dimensional depthwise convolution with one filter a channel; nullopt: the node is none.
 inline std::optional<ConvShape> depthwise_shape(const KernelSpec& spec) {
   auto g = ConvShape::in_lines(spec);
