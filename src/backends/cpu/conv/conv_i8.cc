@@ -6,6 +6,7 @@
 #include "backends/cpu/conv/conv_line_buffer.h"
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/im2col.h"
+#include "backends/cpu/conv/row_stage.h"
 #include "backends/cpu/copy/transpose_bytes.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/slots.h"
@@ -30,7 +31,7 @@ struct ConvI8Key {
 /// Integer convolution: rows of patches times packed filters. The patches are copied together, or read where they lie:
 /// in the image (pointwise), or chunk by chunk in its padded rows. Channels-first images are turned around before and
 /// after.
-class ConvI8 final : public Kernel, public TakesWeights {
+class ConvI8 final : public Kernel, public TakesWeights, public RowStage {
  public:
   ConvI8(const ConvShape& g, const QuantizedPair& q, RequantizeParams requantize_params, const KernelSpec& spec)
       : g_(g),
@@ -104,7 +105,46 @@ class ConvI8 final : public Kernel, public TakesWeights {
     return Ok();
   }
 
+  RowStage* row_stage() override {
+    const bool by_pixels = direct_ && g_.groups == 1 && g_.c_in % 4 == 0;  // tiles read whole groups of 4 bytes
+    return g_.channels_last && g_.planar() && (by_pixels || chunks_.has_lines()) ? this : nullptr;
+  }
+  Reads reads() const override { return direct_ ? Reads::kBand : Reads::kImage; }
+  const ConvShape& shape() const override { return g_; }
+  int64_t element_bytes() const override { return 1; }
+  int64_t row_scratch() const override { return direct_ ? 0 : chunks_.line_bytes(); }
+  void begin_rows(std::byte* scratch) const override {
+    if (!direct_) chunks_.begin_lines(reinterpret_cast<uint8_t*>(scratch), zero());
+  }
+  void rows(const ImageRows& x, int64_t first, int64_t last, const EpilogueRun*, std::byte* scratch,
+            std::byte* out) const override {
+    const auto* image = reinterpret_cast<const uint8_t*>(x.data);
+    auto* const y = reinterpret_cast<uint8_t*>(out);
+    if (!direct_) {
+      const auto load = chunks_.loads_of(image, flipped_);
+      return chunks_.lines(std::ref(load), q_.x_signed && !flipped_, first, last, packed_->data<char>(),
+                           reinterpret_cast<uint8_t*>(scratch), Rescaled{*this, y, first * g_.out[2]});
+    }
+    image += (first - x.first) * g_.in[2] * g_.c_in;
+    const int64_t pixels = (last - first) * g_.out[2];
+    for (int64_t p = 0; p < pixels; p += block_)
+      multiply(image + p * g_.c_in, g_.c_in, p, std::min(block_, pixels - p), 0, y);
+  }
+
  private:
+  /// Takes the accumulators of chunks_ to the output, of which y is pixel `first`.
+  struct Rescaled {
+    const ConvI8& conv;
+    uint8_t* y;
+    int64_t first = 0;
+    void operator()(const int32_t* acc, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) const {
+      const int64_t c = conv.g_.all_out();
+      conv.rescale_(conv.requantize_params_, acc, conv.gemm_.nr(), pixels, n, channel,
+                    y + (pixel - first) * c + channel, c);
+    }
+  };
+  /// What stands in the padding of lines.
+  uint8_t zero() const { return GemmI8::zero_byte(q_.x_zero, flipped_); }
   template <class W>
   Packed pack(const W* weights) const {
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(chunks_.packed_bytes()));
@@ -115,12 +155,8 @@ class ConvI8 final : public Kernel, public TakesWeights {
   void image_rows(ThreadPool& pool, const uint8_t* x, uint8_t* y, uint8_t* scratch) const {
     if (chunks_.apply()) {
       const auto load = chunks_.loads_of(x, flipped_);
-      chunks_.image(pool, threads_, std::ref(load), q_.x_signed && !flipped_, GemmI8::zero_byte(q_.x_zero, flipped_),
-                    packed_->data<char>(), scratch,
-                    [&](const int32_t* acc, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) {
-                      rescale_(requantize_params_, acc, gemm_.nr(), pixels, n, channel,
-                               y + pixel * g_.all_out() + channel, g_.all_out());
-                    });
+      chunks_.image(pool, threads_, std::ref(load), q_.x_signed && !flipped_, zero(), packed_->data<char>(), scratch,
+                    Rescaled{*this, y});
       return;
     }
     // Threads get as many pixels each, in blocks.

@@ -59,14 +59,27 @@ class ConvLineBuffer {
   }
   /// True if pack() of a constant in a file reads the file.
   bool packs_from_file() const { return gemm_.pack_bytes && !groups_.apply() && k() == g_.k(); }
-  /// Memory of lines(), aligned to 64 bytes.
+  /// Memory of image(), aligned to 64 bytes.
   int64_t scratch_bytes(int64_t threads) const {
     if (groups_.apply()) return groups_.scratch_bytes(threads);
     if (bands_.apply()) return bands_.scratch_bytes(threads);
     return threads * workspace_stride(rows_.workspace_bytes(), threads);
   }
 
-  /// The `load` of image() for an image x of bytes, whose sign bits it flips or not.
+  /// True if lines() can be asked for, with a workspace of line_bytes(), aligned to 64 bytes, which begin_lines() makes
+  /// ready for lines of an image from above to below.
+  bool has_lines() const { return chunks_ > 0 && !bands_.apply(); }
+  int64_t line_bytes() const { return rows_.workspace_bytes(); }
+  void begin_lines(uint8_t* workspace, uint8_t zero) const { rows_.begin(workspace, zero); }
+  /// As image(), for lines [first, last) of the output.
+  template <class F>
+  void lines(const LoadPixels& load, bool x_signed, int64_t first, int64_t last, const char* packed, uint8_t* workspace,
+             F&& done) const {
+    for (int64_t i = first; i < last; ++i)
+      line(load, x_signed, rows_.outside(workspace), i, 0, g_.out[2], packed, workspace, done);
+  }
+
+  /// The `load` of image() and lines() for an image x of bytes, whose sign bits it flips or not.
   auto loads_of(const uint8_t* x, bool flipped) const {
     return [this, x, flipped](int64_t at, int64_t pixels, uint8_t* to) {
       const int64_t n = pixels * g_.all_in();

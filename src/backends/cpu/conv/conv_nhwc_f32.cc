@@ -224,19 +224,21 @@ class ConvNhwcF32 final : public Kernel, public RowStage {
     takes_words_ = true;
     pixel_ = g_.all_in();
   }
-  int64_t row_floats() const override { return slot_floats(); }
-  void rows(const ImageRows& x, int64_t first, int64_t last, const EpilogueRun* epilogue, float* scratch,
-            float* y) const override {
+  int64_t row_scratch() const override { return slot_floats() * static_cast<int64_t>(sizeof(float)); }
+  void rows(const ImageRows& x, int64_t first, int64_t last, const EpilogueRun* epilogue, std::byte* memory,
+            std::byte* out) const override {
     const int64_t panels = gemm_.panels(g_.c_out), row = g_.out[2] * g_.c_out;
+    auto* const scratch = reinterpret_cast<float*>(memory);
+    auto* y = reinterpret_cast<float*>(out);
     if (lines_.use) {
       for (int64_t n = 0; first < last; first += n, y += n * row) {
         n = std::min(last - first, lines_.lines);
-        lines({x.data, y, epilogue}, 0, first, n, {0, panels}, scratch);
+        lines({x.floats(), y, epilogue}, 0, first, n, {0, panels}, scratch);
       }
       return;
     }
     const Bounds bounds = activation_bounds(act_);
-    const float* from = x.data + (first - x.first) * g_.in[2] * pixel_;
+    const float* from = x.floats() + (first - x.first) * g_.in[2] * pixel_;
     const int64_t pixels = (last - first) * g_.out[2], most = gemm_.to_words ? block_ * tile_ : pixels;
     for (int64_t p = 0, n = 0; p < pixels; p += n) {
       n = std::min(most, pixels - p);

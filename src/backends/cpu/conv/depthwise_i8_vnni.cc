@@ -13,6 +13,7 @@
 #include "backends/cpu/conv/depthwise_shape.h"
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/line_buffer.h"
+#include "backends/cpu/conv/row_stage.h"
 #include "backends/cpu/copy/transpose_bytes.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/slots.h"
@@ -150,7 +151,7 @@ void interleave_taps(const uint8_t* const (&taps)[4], uint8_t* to) {
 
 /// 8-bit depthwise convolution, one filter a channel, from padded rows straight to quantized bytes. Channels-first
 /// images are turned around before and after.
-class DepthwiseVnni final : public Kernel {
+class DepthwiseVnni final : public Kernel, public RowStage {
  public:
   DepthwiseVnni(const ConvShape& g, const QuantizedPair& q, const RequantizeParams& requantize_params,
                 const KernelSpec& spec)
@@ -200,6 +201,21 @@ class DepthwiseVnni final : public Kernel {
     }
     return Ok();
   }
+
+  RowStage* row_stage() override { return g_.channels_last && g_.planar() ? this : nullptr; }
+  Reads reads() const override { return Reads::kBand; }
+  const ConvShape& shape() const override { return g_; }
+  int64_t element_bytes() const override { return 1; }
+  int64_t row_scratch() const override { return rows_.workspace_bytes(); }
+  void begin_rows(std::byte* scratch) const override { rows_.begin(reinterpret_cast<uint8_t*>(scratch), zero()); }
+  void rows(const ImageRows& x, int64_t first, int64_t last, const EpilogueRun*, std::byte* scratch,
+            std::byte* y) const override {
+    auto* const workspace = reinterpret_cast<uint8_t*>(scratch);
+    auto* to = reinterpret_cast<uint8_t*>(y);
+    for (int64_t r = first; r < last; ++r, to += g_.out[2] * g_.groups)
+      row(x, rows_.outside(workspace), r, {0, row_.count}, workspace, to);
+  }
+
   /// The rows in the form that the tiles take: unsigned.
   static LineBuffer line_buffer(const ConvShape& g, const QuantizedPair& q) {
     return {g, true, q.x_signed ? gather_signed_pixels_vnni : gather_pixels_vnni};
@@ -280,16 +296,18 @@ class DepthwiseVnni final : public Kernel {
     return packed;
   }
   int64_t stride() const { return workspace_stride(rows_.workspace_bytes(), threads_); }
+  /// What stands in the padding of the rows.
+  uint8_t zero() const { return static_cast<uint8_t>(q_.x_signed ? q_.x_zero + 128 : q_.x_zero); }
   void rows(ThreadPool& pool, const uint8_t* x, uint8_t* scratch, uint8_t* y) const {
-    const auto zero = static_cast<uint8_t>(q_.x_signed ? q_.x_zero + 128 : q_.x_zero);
+    const ImageRows image = ImageRows::of(x, g_);
     // Threads share the bundles of a line where lines are fewer.
     const int64_t lines = g_.out[0] * g_.out[1], parts = std::min(ceil_div(threads_, lines), row_.count);
     ranges_in_slots(pool, threads_, lines * parts, [&](int64_t first, int64_t last, int64_t slot) {
       uint8_t* workspace = scratch + slot * stride();
-      const uint8_t* const outside = rows_.begin(workspace, zero);
+      const uint8_t* const outside = rows_.begin(workspace, zero());
       for (int64_t unit = first; unit < last; ++unit) {
         const int64_t r = unit / parts, part = unit % parts;
-        row(x, outside, r, {row_.count * part / parts, row_.count * (part + 1) / parts}, workspace,
+        row(image, outside, r, {row_.count * part / parts, row_.count * (part + 1) / parts}, workspace,
             y + r * g_.out[2] * g_.groups);
       }
     });
@@ -298,7 +316,8 @@ class DepthwiseVnni final : public Kernel {
   struct Bundles {
     int64_t begin, end;
   };
-  void row(const uint8_t* x, const uint8_t* outside, int64_t index, Bundles of, uint8_t* workspace, uint8_t* y) const {
+  void row(const ImageRows& x, const uint8_t* outside, int64_t index, Bundles of, uint8_t* workspace,
+           uint8_t* y) const {
     const uint8_t* taps[kMostDepthwiseTaps + 4];
     int64_t n = 0;
     const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];

@@ -64,7 +64,7 @@ struct Window {
     if (rows == 2) ky1 += g.stride[1];  // all lie inside
     const int64_t begin = ky0 < ky1 ? (y0 + ky0 * dy - x.first) % x.held : 0;
     SeenLine* to = lines;
-    const float* slice = x.data + begin * row;
+    const float* slice = x.floats() + begin * row;
     for (int64_t kz = image.first; kz < image.last; ++kz, slice += image.slice) {
       const float *line = slice, *taps = f.taps + (kz * k + ky0) * step;
       int64_t until_wrap = x.held - begin;
@@ -349,7 +349,8 @@ class DepthwiseNhwcF32 final : public Kernel, public RowStage {
         for (int64_t z = 0; z < g_.out[0]; ++z) {
           const SeenSlices seen(g_, z);
           rows(g_,
-               {{x + (image * g_.in[0] + seen.at) * slice, 0, g_.in[1]}, seen.first, seen.last, g_.dilation[0] * slice},
+               {ImageRows::of(x + (image * g_.in[0] + seen.at) * slice, g_), seen.first, seen.last,
+                g_.dilation[0] * slice},
                row, row + n, epilogue ? &epilogue : nullptr,
                y + ((image * g_.out[0] + z) * g_.out[1] + row) * line_out);
         }
@@ -372,9 +373,9 @@ class DepthwiseNhwcF32 final : public Kernel, public RowStage {
     if constexpr (builds_cpu_kernel("Conv", "conv_nhwc_bf16")) rows_ = &N_AVX3::depthwise_rows_bf16;
   }
 #endif
-  void rows(const ImageRows& x, int64_t first, int64_t last, const EpilogueRun* epilogue, float*,
-            float* y) const override {
-    rows(g_, {x, 0, 1, 0}, first, last, epilogue, y);
+  void rows(const ImageRows& x, int64_t first, int64_t last, const EpilogueRun* epilogue, std::byte*,
+            std::byte* y) const override {
+    rows(g_, {x}, first, last, epilogue, reinterpret_cast<float*>(y));
   }
 
  private:
@@ -390,7 +391,7 @@ class DepthwiseNhwcF32 final : public Kernel, public RowStage {
         ConvShape part = g_;
         part.out[2] = last - first;
         part.pad[2] -= first * g_.stride[2];
-        rows(part, {{x + image * g_.in_pixels() * g_.all_in(), 0, g_.in[1]}, 0, 1, 0}, row, row + 1, epilogue,
+        rows(part, {ImageRows::of(x + image * g_.in_pixels() * g_.all_in(), g_)}, row, row + 1, epilogue,
              y + (line * g_.out[2] + first) * g_.all_out());
       }
     });

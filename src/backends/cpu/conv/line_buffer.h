@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 
+#include "backends/cpu/conv/row_stage.h"
 #include "backends/cpu/core/workspace.h"
 #include "ops/conv/conv_shape.h"
 
@@ -48,6 +49,9 @@ class LineBuffer {
     return outside;
   }
 
+  /// What begin() returned.
+  const uint8_t* outside(const uint8_t* workspace) const { return workspace + outside_at(); }
+
   /// Bytes from the start of a row to column kx of the window of the first output pixel.
   int64_t offset(int64_t kx) const {
     const int64_t at = kx * g_.dilation[2];
@@ -71,14 +75,16 @@ class LineBuffer {
     tag = line;
     return to;
   }
-  /// row_from() of an image x of bytes.
-  const uint8_t* row(const uint8_t* x, const uint8_t* outside, int64_t z, int64_t y, uint8_t* workspace) const {
+  /// row_from() of rows of an image of bytes.
+  const uint8_t* row(const ImageRows& x, const uint8_t* outside, int64_t z, int64_t y, uint8_t* workspace) const {
+    const int64_t c = g_.all_in(), line = z * g_.in[1] + y;
+    const int64_t shift = ((line - x.first) % x.held - line) * g_.in[2] * c;
     const auto load = [&](int64_t at, int64_t pixels, uint8_t* to) {
-      const int64_t c = g_.all_in();
+      const auto* from = reinterpret_cast<const uint8_t*>(x.data) + (at + shift);
       if (gather_)
-        gather_(x + at, pixels, parts_ * c, c, to);
+        gather_(from, pixels, parts_ * c, c, to);
       else
-        std::memcpy(to, x + at, static_cast<size_t>(pixels * c));
+        std::memcpy(to, from, static_cast<size_t>(pixels * c));
     };
     return row_from(load, outside, z, y, workspace, 0, pixels_);
   }
