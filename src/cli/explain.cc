@@ -49,12 +49,11 @@ class Fates {
   Fates(const Json& file_graph, const Json& run_graph)
       : file_(file_graph["nodes"]), run_(run_graph["nodes"]), readers_(readers(file_)) {
     for (size_t k = 0; k < run_.size(); ++k) by_location_[location_of(run_[k])].push_back(k);
-    // A pass that gives a value another form keeps its name.
+    // A pass that gives a value another form keeps its name; ids are those of one graph.
     std::map<std::string, size_t> names;
     for (size_t k = 0; k < run_.size(); ++k)
       for (const Json& id : run_[k]["outputs"]) {
         if (id.get<int>() < 0) continue;
-        made_[id.get<int>()] = k;
         const std::string name = run_graph["values"][id.get<size_t>()]["name"];
         if (!name.empty() && run_[k]["origin"] != "layout") names.emplace(name, k);
       }
