@@ -79,6 +79,10 @@ std::vector<ValueType> planned_inputs(const Graph& g, const Dimensions& dimensio
   return types;
 }
 
+bool has_static_inputs(const Graph& g) {
+  return std::all_of(g.inputs.begin(), g.inputs.end(), [&](ValueId id) { return g.value(id).type.is_static(); });
+}
+
 struct Placement {
   std::map<const Node*, std::vector<const Step*>> steps;  ///< by node of the graph: its own, or those of its parts
   const Plan* plan = nullptr;                             ///< null: `problem` says why
@@ -394,11 +398,11 @@ Result<Json> describe_model(const Model& model, const SessionOptions& on, const 
   std::set<int> entries;
   for (const Method& method : m.methods) entries.insert(method.graph);
   for (size_t i = 0; i < m.graphs.size(); ++i) {
+    // A body is planned when it is called, for the inputs that it gets: those that it states, if it states them all.
     Placement p;
-    if (entries.count(static_cast<int>(i)))
-      p = place(env, static_cast<int>(i), m.graphs[i], dimensions);
-    else
-      p.problem = "planned when called";
+    const bool entry = entries.count(static_cast<int>(i)) > 0;
+    if (entry || has_static_inputs(m.graphs[i])) p = place(env, static_cast<int>(i), m.graphs[i], dimensions);
+    if (!entry && !p.plan) p.problem = "planned when called";
     graphs.push_back(graph_json(m, i, p, stated, counted, weights));
     graphs.back()["inputs"] = (optimised ? m : module_of(model)).graphs[i].inputs;
     nodes += m.graphs[i].nodes.size();
