@@ -91,8 +91,7 @@ Probe probe_of(const Module& original) {
   std::vector<ValueId> watched;
   for (const Node& n : g.nodes)
     for (const ValueId id : n.outputs)
-      if (id != kNoValue && g.value(id).type.kind == ValueType::Kind::kTensor &&
-          g.value(id).type.dtype == DType::kF32 && !g.value(id).type.quant)
+      if (id != kNoValue && g.value(id).type.kind == ValueType::Kind::kTensor && is_unquantized_f32(g.value(id).type))
         watched.push_back(id);
   g.outputs = watched;
   return {std::move(watched), ModelAccess::make(std::move(module))};

@@ -37,10 +37,7 @@ class Narrower {
   }
 
  private:
-  bool is_float32(ValueId id) const {
-    const ValueType& t = g_.value(id).type;
-    return t.kind == ValueType::Kind::kTensor && t.dtype == DType::kF32 && !t.quant;
-  }
+  bool is_float32(ValueId id) const { return is_unquantized_f32(g_.value(id).type); }
   bool is_cast(const Node& n, DType from, DType to) const {
     return n.op == Op::kCast && g_.value(n.inputs[0]).type.dtype == from && g_.value(n.outputs[0]).type.dtype == to;
   }

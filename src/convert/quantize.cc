@@ -89,12 +89,12 @@ Value quantized_operand(const Value& from) {
 }
 
 bool is_float_constant(const Graph& g, ValueId id) {
-  return id != kNoValue && g.value(id).constant && g.value(id).type.dtype == DType::kF32 && !g.value(id).type.quant;
+  return id != kNoValue && g.value(id).constant && is_unquantized_f32(g.value(id).type);
 }
 
 bool is_float_value(const Graph& g, ValueId id) {
   return id != kNoValue && !g.value(id).constant && g.value(id).type.kind == ValueType::Kind::kTensor &&
-         g.value(id).type.dtype == DType::kF32 && !g.value(id).type.quant;
+         is_unquantized_f32(g.value(id).type);
 }
 
 /// The dimension of the weights of a Conv, ConvTranspose or MatMul that counts output channels; -1: not quantized.

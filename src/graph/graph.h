@@ -48,6 +48,9 @@ struct ValueType {
   std::string str() const;  ///< "float32[1,?,3]", "int8[4]{scale 0.5, zero point 3}", "sequence(float32)"
 };
 
+/// True of tensors of float32 without quantization.
+inline bool is_unquantized_f32(const ValueType& t) { return t.dtype == DType::kF32 && !t.quant; }
+
 struct Value {
   std::string name;
   ValueType type;

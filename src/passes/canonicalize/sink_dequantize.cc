@@ -58,10 +58,7 @@ class DequantizeSinker {
   }
 
  private:
-  bool is_f32(ValueId id) const {
-    const ValueType& t = g_.value(id).type;
-    return t.kind == ValueType::Kind::kTensor && t.dtype == DType::kF32 && !t.quant;
-  }
+  bool is_f32(ValueId id) const { return is_unquantized_f32(g_.value(id).type); }
   /// Marks the values that only Quantizes read, or nodes that move elements to such values.
   void find_rounded() {
     std::vector<char> others(g_.values.size(), 0), any(g_.values.size(), 0);

@@ -26,7 +26,7 @@ bool joins_batches(const Shape& wide, const Shape& flat) {
 bool is_f32(const Graph& g, ValueId id) {
   if (id == kNoValue) return false;
   const ValueType& t = g.value(id).type;
-  return t.is_static() && t.dtype == DType::kF32 && !t.quant;
+  return t.is_static() && is_unquantized_f32(t);
 }
 
 class ReshapeSinker {

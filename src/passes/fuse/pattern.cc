@@ -43,7 +43,7 @@ Pattern::Pattern(Graph& graph) : graph_(graph), producer_(graph.values.size(), -
 
 bool Pattern::is_f32(ValueId id) const {
   const ValueType& t = type(id);
-  return t.kind == ValueType::Kind::kTensor && t.dtype == DType::kF32 && !t.quant && t.ranked;
+  return t.ranked && is_unquantized_f32(t);
 }
 
 int Pattern::index_of_producer(ValueId id) const { return id == kNoValue ? -1 : producer_[static_cast<size_t>(id)]; }

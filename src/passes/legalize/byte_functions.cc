@@ -30,7 +30,7 @@ bool is_ranked_tensor(const ValueType& t) { return t.kind == ValueType::Kind::kT
 bool is_byte(const ValueType& t) {
   return is_ranked_tensor(t) && is_8bit(t.dtype) && (!t.quant || is_per_tensor(t.quant));
 }
-bool is_real_tensor(const ValueType& t) { return is_ranked_tensor(t) && t.dtype == DType::kF32 && !t.quant; }
+bool is_real_tensor(const ValueType& t) { return t.ranked && is_unquantized_f32(t); }
 
 /// True if the operator computes element by element.
 bool is_elementwise(Op op) {

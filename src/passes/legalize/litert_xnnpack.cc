@@ -65,7 +65,7 @@ class DelegateArithmetic {
     const ValueType& t = type(id);
     return is_8bit(t.dtype) && t.quant && t.quant->kind == Quantization::Kind::kPerTensor;
   }
-  bool is_f32(ValueId id) const { return id != kNoValue && type(id).dtype == DType::kF32 && !type(id).quant; }
+  bool is_f32(ValueId id) const { return id != kNoValue && is_unquantized_f32(type(id)); }
 
   template <class A>
   static void set_rounding(Node& n, Rounding rounding) {

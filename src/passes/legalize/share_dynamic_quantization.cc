@@ -24,7 +24,7 @@ struct RunTimeQuantized {
   }
 };
 
-bool is_real(const ValueType& t) { return t.dtype == DType::kF32 && !t.quant && t.ranked; }
+bool is_real(const ValueType& t) { return t.ranked && is_unquantized_f32(t); }
 /// True if fast kernels multiply such a filter or matrix with rows that carry a scale each.
 bool is_byte_constant(const Graph& g, ValueId id) {
   return g.value(id).constant && g.value(id).type.quant && is_8bit(g.value(id).type.dtype);

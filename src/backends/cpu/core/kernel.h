@@ -73,9 +73,6 @@ class Kernel {
   TakesWeights* takes_weights_ = nullptr;
 };
 
-/// True if a value is float32 without quantization.
-inline bool is_unquantized_f32(const ValueType& t) { return t.dtype == DType::kF32 && !t.quant; }
-
 /// One entry of the kernel list, backends/cpu/core/kernels.inc.
 struct KernelInfo {
   const char* name;

@@ -21,7 +21,7 @@ constexpr size_t kMaxInputs = 8;
 
 bool is_float16(const ValueType& t) { return (t.dtype == DType::kF16 || t.dtype == DType::kBF16) && !t.quant; }
 
-bool is_real(const ValueType& t) { return is_float16(t) || (t.dtype == DType::kF32 && !t.quant); }
+bool is_real(const ValueType& t) { return is_float16(t) || is_unquantized_f32(t); }
 
 /// Larger weights stay as they are: their float32 form would take too much memory.
 constexpr int64_t kMaxWeights = 16 << 20;

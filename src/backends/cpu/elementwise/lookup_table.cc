@@ -245,7 +245,7 @@ class BinaryTable final : public Kernel {
 
 [[gnu::cold]] std::unique_ptr<Kernel> make_unary_lookup_table(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  const bool real = y.dtype == DType::kF32 && !y.quant;
+  const bool real = is_unquantized_f32(y);
   if (!takes_lookup_table(x) || (!takes_lookup_table(y) && !real) || x.shape != y.shape) return nullptr;
   Packed table = cached_table(spec, 1);
   if (!table) return nullptr;

@@ -141,8 +141,7 @@ std::map<ValueId, const Node*> row_quantizers(const Graph& graph, const std::vec
     if (n.op != Op::kQuantize) continue;
     const ValueType &x = graph.value(n.inputs[0]).type, &y = graph.value(n.outputs[0]).type;
     const bool by_slice = y.quant && y.quant->kind == Quantization::Kind::kPerToken;
-    if (by_slice && !y.quant->symmetric && y.dtype == DType::kI8 && x.dtype == DType::kF32 && !x.quant)
-      out[n.outputs[0]] = &n;
+    if (by_slice && !y.quant->symmetric && y.dtype == DType::kI8 && is_unquantized_f32(x)) out[n.outputs[0]] = &n;
   }
   return out;
 }
@@ -168,7 +167,7 @@ bool quantizes_rows(const Graph& graph, const Node& node) {
   }
   if (!asked || node.inputs.size() < 2) return false;
   const Value &x = graph.value(node.inputs[0]), &weights = graph.value(node.inputs[1]);
-  return x.type.dtype == DType::kF32 && !x.type.quant && x.type.is_static() && weights.type.is_static() &&
+  return is_unquantized_f32(x.type) && x.type.is_static() && weights.type.is_static() &&
          weights.type.shape.rank() > 0 && x.type.shape.elements() > 0 &&
          (weights.type.quant || (weights.constant && weights.constant->quant()));
 }
