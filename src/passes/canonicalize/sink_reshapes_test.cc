@@ -144,7 +144,9 @@ TEST(SinkReshapes, ValuesThatAreReadInBothShapes) {
       [](Forms& f, ValueId x) {
         const ValueId flat = f.reshape(x, {6, 5, 5});
         const ValueId squares = f.reshape(f.matmul(flat, flat), {2, 3, 5, 5});
-        return f.mul(f.mul(squares, f.reshape(flat, {2, 3, 5, 5})), f.reshape(f.mul(flat, 2), {2, 3, 5, 5}));
+        const ValueId twice = f.reshape(f.mul(flat, 2), {2, 3, 5, 5});
+        const ValueId cubes = f.mul(squares, f.reshape(flat, {2, 3, 5, 5}));
+        return f.mul(cubes, twice);
       },
       {"MatMul", "Binary", "Binary", "Binary"}, 2e-4);
 }

@@ -47,7 +47,9 @@ TEST(ScaledResidual, OtherSumsStay) {
   check_fused(  // another value
       kGatedImage,
       [](Forms& f, ValueId x) {
-        return gated_sum(f, f.unary(Unary::kSin, x), f.mul(f.unary(Unary::kCos, x), channel_means(f, x)));
+        const ValueId means = channel_means(f, x), cosines = f.unary(Unary::kCos, x);
+        const ValueId product = f.mul(cosines, means);
+        return gated_sum(f, f.unary(Unary::kSin, x), product);
       },
       {"Reduce", "Reduce", "Unary", "Binary", "Unary", "Binary"});
 }

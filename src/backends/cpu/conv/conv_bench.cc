@@ -33,9 +33,10 @@ const ConvSize kSizes[] = {
 const ConvSize kDense{"dense", 28, 128, 128, 3, 1, 1}, kDepthwise{"depthwise", 28, 128, 128, 3, 1, 128},
     kTwoFilters{"depthwise_two_filters", 28, 64, 128, 3, 1, 64}, kGroups{"regnet_28", 28, 104, 104, 3, 1, 13},
     kGroupsOfFour{"resnext_56", 56, 128, 128, 3, 1, 32}, kGroupsOf16{"regnet_14", 14, 160, 160, 3, 1, 10},
-    kFewFilters{"image_of_features", 96, 64, 3, 3, 1, 1}, kManyChannels{"vgg_56", 56, 128, 256, 3, 1, 1},
-    kManyPixels{"convmixer_32", 32, 768, 768, 1, 1, 1}, kOneChannel{"lenet_first", 28, 1, 6, 5, 1, 1},
-    kOnePixel{"squeeze_of_float16", 1, 576, 144, 1, 1, 1}, kPyramid{"deeplab_33", 33, 256, 256, 3, 1, 1};
+    kFewFilters{"image_of_features", 96, 64, 3, 3, 1, 1}, kOneFilter{"map_of_features", 96, 64, 1, 3, 1, 1},
+    kManyChannels{"vgg_56", 56, 128, 256, 3, 1, 1}, kManyPixels{"convmixer_32", 32, 768, 768, 1, 1, 1},
+    kOneChannel{"lenet_first", 28, 1, 6, 5, 1, 1}, kOnePixel{"squeeze_of_float16", 1, 576, 144, 1, 1, 1},
+    kPyramid{"deeplab_33", 33, 256, 256, 3, 1, 1};
 
 std::shared_ptr<ConvAttrs> attrs_of(const ConvSize& s, Layout layout) {
   auto a = std::make_shared<ConvAttrs>();
@@ -218,7 +219,7 @@ SMELT_BENCH_CASES(conv) {
   OpCase squeezed = float_case(kOnePixel, Layout::kChannelsLast, DType::kF32);
   squeezed.inputs[1] = widened(random_tensor(DType::kF16, squeezed.inputs[1].shape(), -1, 1, 2));
   cases.add(std::move(squeezed), kOnePixel.operations());
-  for (const ConvSize& s : {kGroups, kGroupsOfFour, kFewFilters, kManyPixels})
+  for (const ConvSize& s : {kGroups, kGroupsOfFour, kFewFilters, kOneFilter, kManyPixels})
     cases.add(float_case(s, Layout::kChannelsLast, DType::kF32), s.operations());
   for (const ConvSize& s : {kGroups, kGroupsOfFour, kGroupsOf16})
     cases.add(integer_case(s, Layout::kChannelsLast, DType::kI8), s.operations());
