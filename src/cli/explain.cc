@@ -184,7 +184,7 @@ Status add_steps(Json& graph, PlannedEnvironment& env, int index, const std::vec
   for (const Step& s : plan->steps()) {
     const auto index_of = [&g](const Step& step) { return (step.part_of ? step.part_of : step.node) - g.nodes.data(); };
     Json& n = graph["nodes"][static_cast<size_t>(index_of(s))];
-    Json step = {{"op", to_string(s.node->op)}, {"kernel", s.kernel_name()}};
+    Json step = {{"op", to_string(s.node->op)}, {"kernel", env.kernel_of(s)}};
     if (s.is<AliasStep>() || s.is<DeviceStep>()) step["kernel"] = "view";
     if (s.is<StateStep>()) step["kernel"] = "state";
     if (s.is<ReferenceStep>() || s.is<DynamicStep>())

@@ -268,8 +268,9 @@ std::shared_ptr<Segment> PlannedEnvironment::late_segment(const Graph& graph, co
     if (!planned.prepared) continue;
     const NodeRange all{0, 0};
     auto compiled = compiler->compile({graph, {&planned, 1}, {}, {&all, 1}});
-    if (compiled.ok() && compiled->segments[0]->scratch_bytes() <= kMaxScratch) return compiled->segments[0];
-    return nullptr;
+    if (!compiled.ok() || compiled->segments[0]->scratch_bytes() > kMaxScratch) return nullptr;
+    late.name = compiled->nodes[0].kernel;
+    return compiled->segments[0];
   }
   return nullptr;
 }
@@ -314,6 +315,11 @@ Result<bool> PlannedEnvironment::run_fast(const Graph& graph, const Node& node, 
   if (!late.segment) return false;
   SMELT_TRY(late.segment->run(ctx, {}));
   return true;
+}
+
+const char* PlannedEnvironment::kernel_of(const Step& step) const {
+  const auto late = step.is<DynamicStep>() ? late_.find(step.node) : late_.end();
+  return late != late_.end() && late->second.segment ? late->second.name : step.kernel_name();
 }
 
 Result<std::vector<Datum>> PlannedEnvironment::call(int graph, std::span<const Datum> inputs, int depth) {

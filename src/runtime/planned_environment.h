@@ -59,6 +59,8 @@ class PlannedEnvironment final : public Environment {
   std::span<const std::unique_ptr<BackendSession>> backends() const { return backends_; }
   /// The back-end that has memory of its own; null: none.
   BackendSession* device() const { return device_; }
+  /// The kernel that a step runs, for reports: of a node whose shapes only a run knows the one of its last run.
+  const char* kernel_of(const Step& step) const;
   /// Instruction set level of the host's kernels; "reference" where there are none.
   const char* isa() const;
   ScratchStack scratch;
@@ -69,6 +71,7 @@ class PlannedEnvironment final : public Environment {
   struct LateKernel {
     std::vector<ValueType> inputs, outputs;
     std::shared_ptr<Segment> segment;  ///< null: none supports the node
+    const char* name = "";             ///< of the kernel, static
     bool made = false;                 ///< false: memory ran out as it was to be made
   };
   /// run_fast() while planning: for nodes that make so much that it pays, by kernels that give the reference's bits.

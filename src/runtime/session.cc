@@ -478,7 +478,7 @@ std::vector<ProfileEntry> Session::profile() const {
     for (const Step& s : plan.steps()) {
       if (s.calls == 0) continue;
       const ValueId first = s.node->outputs.empty() ? kNoValue : s.node->outputs[0];
-      out.push_back({s.node->name, to_string(s.node->op), s.node->origin, s.kernel_name(), plan.type_text(first),
+      out.push_back({s.node->name, to_string(s.node->op), s.node->origin, env.kernel_of(s), plan.type_text(first),
                      s.micros, s.calls, g, node_index(s, env.module->graphs[g], plan.graph())});
     }
   });

@@ -385,5 +385,21 @@ TEST(Session, ProfileCountsEveryStep) {
   for (const auto& e : profile) EXPECT_EQ(e.calls, 3u) << e.op;
 }
 
+/// m = -p, p = positions where x is not 0.
+TEST(Session, ProfileNamesKernelsThatTheRunChose) {
+  auto module = std::make_shared<Module>();
+  module->graphs.emplace_back();
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{1, 4}));
+  const ValueId p = b.op(Op::kNonZero, make_attrs<NonZeroAttrs>(), {x}).value();
+  b.graph().outputs = {b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kNeg), {p}).value()};
+  auto session = Session::create(ModelAccess::make(std::move(module)), {.profile = true});
+  ASSERT_TRUE(session.ok());
+  ASSERT_TRUE(session->run(rows(1)).ok());
+  for (const ProfileEntry& e : session->profile())
+    EXPECT_EQ(std::string(e.kernel), e.op == "Unary" ? "unary_unquantized" : "reference") << e.op;
+}
+
 }  // namespace
 }  // namespace smelt
