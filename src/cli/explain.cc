@@ -3,6 +3,7 @@
 #include <memory>
 #include <set>
 
+#include "base/cat.h"
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/common.h"
@@ -30,9 +31,11 @@ struct ExplainOptions {
 
 using NodesByLocation = std::map<std::string, std::vector<size_t>>;  // location: in the file
 
+/// Each delegate counts its own nodes.
 std::string location_of(const Json& node) {
   const std::string where = node["where"];
-  return where.empty() ? node["name"].get<std::string>() : where;
+  if (where.empty()) return node["name"];
+  return Cat(node["partition"].get<int>(), ": ", where);
 }
 
 /// By value, the nodes that read it.
@@ -49,14 +52,17 @@ class Fates {
   Fates(const Json& file_graph, const Json& run_graph)
       : file_(file_graph["nodes"]), run_(run_graph["nodes"]), readers_(readers(file_)) {
     for (size_t k = 0; k < run_.size(); ++k) by_location_[location_of(run_[k])].push_back(k);
-    // A pass that gives a value another form keeps its name; ids are those of one graph.
+    // A pass that gives a value another form keeps its name.
     std::map<std::string, size_t> names;
-    for (size_t k = 0; k < run_.size(); ++k)
+    for (size_t k = 0; k < run_.size(); ++k) {
+      if (run_[k]["origin"] == "layout") continue;
       for (const Json& id : run_[k]["outputs"]) {
         if (id.get<int>() < 0) continue;
-        const std::string name = run_graph["values"][id.get<size_t>()]["name"];
-        if (!name.empty() && run_[k]["origin"] != "layout") names.emplace(name, k);
+        const Json& value = run_graph["values"][id.get<size_t>()];
+        made_.emplace(value.value("read_as", id.get<int>()), k);
+        if (const std::string name = value["name"]; !name.empty()) names.emplace(name, k);
       }
+    }
     for (size_t i = 0; i < file_graph["values"].size(); ++i)
       if (const auto it = names.find(file_graph["values"][i]["name"]); it != names.end())
         made_.emplace(static_cast<int>(i), it->second);

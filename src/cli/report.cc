@@ -56,6 +56,7 @@ Json value_json(const Value& v) {
     if (v.type.ranked) out["shape"] = std::vector<int64_t>(v.type.shape.begin(), v.type.shape.end());
   }
   if (v.type.quant) out["quantization"] = quantization(v.type.quant);
+  if (v.read_as != kNoValue) out["read_as"] = v.read_as;
   if (v.constant) out["constant_bytes"] = v.constant->bytes();
   if (v.constant && v.constant->elements() <= kSmallConstant) {
     out["constant"] = Json::array();

@@ -60,6 +60,9 @@ struct Value {
   std::vector<int64_t> bound;          ///< of a graph input: the largest dimensions to plan memory for, or empty
   std::string doc;
   StorageHint storage;  ///< what the model asks for on a GPU
+  /// Of what a pass made or numbered anew: the id that the value, or the one that it is another form of, had in the
+  /// graph that was read; one behind all of those if it is no form of any.
+  ValueId read_as = kNoValue;
 };
 
 /// A value without a name that is that tensor.
@@ -93,6 +96,16 @@ struct Graph {
   }
   const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
   Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
+  /// Value::read_as of any value.
+  ValueId read_as(ValueId id) const { return value(id).read_as == kNoValue ? id : value(id).read_as; }
+  /// A value that stands for another one of the graph in another form: of its name, and of its type so far.
+  Value form_of(ValueId id) const {
+    Value v;
+    v.name = value(id).name;
+    v.type = value(id).type;
+    v.read_as = read_as(id);
+    return v;
+  }
 };
 
 /// A variable that lives across runs.

@@ -49,8 +49,10 @@ void fit(Graph& g) {
   kept.reserve(now.size() - static_cast<size_t>(std::ranges::count(now, kNoValue)));
   for (size_t i = 0; i < now.size(); ++i) {
     if (now[i] == kNoValue) continue;
+    const ValueId read_as = g.read_as(static_cast<ValueId>(i));
     now[i] = static_cast<ValueId>(kept.size());
     kept.push_back(std::move(g.values[i]));
+    kept.back().read_as = read_as;
   }
   g.values.swap(kept);
   each_id(g, [&](ValueId& id) { id = now[static_cast<size_t>(id)]; });

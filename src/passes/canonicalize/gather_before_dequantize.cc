@@ -43,9 +43,7 @@ void gather_narrow_floats(Graph& graph) {
   std::vector<Node> nodes = std::move(graph.nodes);
   graph.nodes.clear();
   const auto narrow = [&](ValueId like, const Tensor& elements) {
-    Value v;
-    v.name = graph.value(like).name;
-    v.type = graph.value(like).type;
+    Value v = graph.form_of(like);
     v.type.dtype = elements.dtype();
     return v;
   };

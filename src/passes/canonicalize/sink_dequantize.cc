@@ -97,9 +97,7 @@ class DequantizeSinker {
       n.inputs[2] = g_.add_value(constant_value(std::move(zero)));
     }
     for (ValueId& id : n.outputs) {
-      Value v;
-      v.name = g_.value(id).name;
-      v.type = g_.value(id).type;
+      Value v = g_.form_of(id);
       v.type.dtype = g_.value(x).type.dtype;
       v.type.quant = g_.value(x).type.quant;
       const ValueId made = g_.add_value(std::move(v));

@@ -97,9 +97,7 @@ class ChannelsLast {
   }
   /// A value like `of`, its dimensions permuted.
   ValueId like(ValueId of, const std::vector<int64_t>& perm) {
-    Value v;
-    v.name = g_.value(of).name;
-    v.type = type(of);
+    Value v = g_.form_of(of);
     if (v.type.ranked)
       for (size_t i = 0; i < perm.size(); ++i)
         v.type.shape[static_cast<int>(i)] = type(of).shape[static_cast<int>(perm[i])];

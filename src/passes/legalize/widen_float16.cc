@@ -106,9 +106,7 @@ class Widener {
     }
   }
   ValueId add_wide(ValueId of) {
-    Value v;
-    v.name = g_.value(of).name;
-    v.type = g_.value(of).type;
+    Value v = g_.form_of(of);
     v.type.dtype = DType::kF32;
     const ValueId made = g_.add_value(std::move(v));
     if (g_.value(of).type.dtype == DType::kF16) made_.push_back(made);
