@@ -218,6 +218,7 @@ const std::vector<Chain>& chains_of_bytes() {
       {"5x5, stride 2", {3, 56, 57, 8}, {pointwise(72), depthwise(5, 2, {2, 1, 1, 2})}, 1},
       {"dilated", {1, 75, 57, 8}, {pointwise(80), depthwise(3, 1, {2, 2, 2, 2}, 2), pointwise(16)}, 2},
       {"dilated more, uneven pads", {1, 69, 57, 8}, {pointwise(80), depthwise(3, 1, {5, 0, 1, 7}, 3)}, 1},
+      {"dilated, bands of a row", {1, 20, 400, 8}, {pointwise(72), depthwise(2, 1, {1, 1, 1, 1}, 2)}, 1},
       {"stride 3 leaves rows out", {1, 69, 57, 8}, {pointwise(80), depthwise(2, 3, {0, 1, 1, 0})}, 1},
       {"the whole window is padding", {1, 67, 59, 8}, {pointwise(80), depthwise(3, 1, {4, 1, 5, 1})}, 1},
       {"convolution first",
