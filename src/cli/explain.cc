@@ -207,7 +207,7 @@ Status add_steps(Json& graph, PlannedEnvironment& env, int index, const std::vec
         n["result_bytes"] = n.value("result_bytes", size_t{0}) +
                             Tensor::byte_size(plan->type(id).dtype, plan->type(id).shape.elements());
   }
-  trace = trace_of(*plan);
+  trace = trace_of(env, *plan);
   graph["arena_bytes"] = plan->arena_bytes();
   graph["arena_lower_bound"] = plan->arena_lower_bound();
   return Ok();

@@ -79,13 +79,13 @@ std::string reasons(const Json& n) {
 
 }  // namespace
 
-StepTrace trace_of(const Plan& plan) {
+StepTrace trace_of(const PlannedEnvironment& env, const Plan& plan) {
   StepTrace out;
   std::map<ValueId, StepTrace::Lifetime> lives;
   const char* base = nullptr;
   const auto values = plan.values();
   for (const Step& s : plan.steps()) {
-    out.steps.push_back({s.node->name.empty() ? s.node->origin : s.node->name, s.kernel_name(),
+    out.steps.push_back({s.node->name.empty() ? s.node->origin : s.node->name, env.kernel_of(s),
                          s.calls > 0 ? s.micros / static_cast<double>(s.calls) : 0});
     const size_t k = out.steps.size() - 1;
     for (const ValueId id : s.node->outputs) {

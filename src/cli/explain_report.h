@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "cli/json.h"
-#include "runtime/plan.h"
+#include "runtime/planned_environment.h"
 
 namespace smelt::cli {
 
@@ -21,7 +21,8 @@ struct StepTrace {
   std::vector<Step> steps;
   std::vector<Lifetime> lifetimes;
 };
-StepTrace trace_of(const Plan& plan);
+/// `plan`: one of `env`.
+StepTrace trace_of(const PlannedEnvironment& env, const Plan& plan);
 
 /// The trace in Chrome's format: steps, lifetimes by arena offset, and the bytes in use. Steps without a measured time
 /// last a microsecond.
