@@ -52,20 +52,11 @@ class Fates {
   Fates(const Json& file_graph, const Json& run_graph)
       : file_(file_graph["nodes"]), run_(run_graph["nodes"]), readers_(readers(file_)) {
     for (size_t k = 0; k < run_.size(); ++k) by_location_[location_of(run_[k])].push_back(k);
-    // A pass that gives a value another form keeps its name.
-    std::map<std::string, size_t> names;
     for (size_t k = 0; k < run_.size(); ++k) {
       if (run_[k]["origin"] == "layout") continue;
-      for (const Json& id : run_[k]["outputs"]) {
-        if (id.get<int>() < 0) continue;
-        const Json& value = run_graph["values"][id.get<size_t>()];
-        made_.emplace(value.value("read_as", id.get<int>()), k);
-        if (const std::string name = value["name"]; !name.empty()) names.emplace(name, k);
-      }
+      for (const Json& id : run_[k]["outputs"])
+        if (id.get<int>() >= 0) made_.emplace(run_graph["values"][id.get<size_t>()].value("read_as", id.get<int>()), k);
     }
-    for (size_t i = 0; i < file_graph["values"].size(); ++i)
-      if (const auto it = names.find(file_graph["values"][i]["name"]); it != names.end())
-        made_.emplace(static_cast<int>(i), it->second);
   }
   /// {"became": "itself" | "several" | "fused" | "folded" | "removed", "into": [indices of nodes that run]}
   Json of(size_t k) const {
