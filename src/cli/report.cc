@@ -88,7 +88,7 @@ struct Placement {
   std::map<const Node*, std::vector<const Step*>> steps;  ///< by node of the graph: its own, or those of its parts
   const Plan* plan = nullptr;                             ///< null: `problem` says why
   std::string problem;
-  bool when_called = false;  ///< a body that is planned for the inputs that it gets
+  const char* unplaced = "folded";  ///< what nodes without steps run on
   size_t arena = 0, arena_bound = 0;
   bool has_device = false;
   size_t device_nodes = 0, segments = 0;
@@ -102,6 +102,7 @@ Placement place(PlannedEnvironment& env, int graph, const Graph& shown, const Di
   auto plan = env.prepare(graph, planned_inputs(env.module->graphs[static_cast<size_t>(graph)], dimensions));
   if (!plan.ok()) {
     p.problem = plan.error().message();
+    p.unplaced = "unknown";
     return p;
   }
   p.plan = *plan;
@@ -122,10 +123,7 @@ Placement place(PlannedEnvironment& env, int graph, const Graph& shown, const Di
 const char* runs_on(const Step& s) {
   if (const auto* work = std::get_if<DeviceStep>(&s.work))
     return work->kind == DeviceStep::Kind::kView ? "view" : "state on the device";
-  if (s.is<DynamicStep>()) {
-    const bool by_reference = (op_info(s.node->op).flags & (kDynamic | kContainer | kControl | kEffect)) != 0;
-    return by_reference ? "reference (dynamic)" : "dynamic";
-  }
+  if (s.is<DynamicStep>()) return runs_by_reference(op_info(s.node->op)) ? "reference (dynamic)" : "dynamic";
   return s.is<AliasStep>() ? "view" : s.is<StateStep>() ? "state" : s.kernel_name();
 }
 
@@ -204,10 +202,7 @@ Json graph_json(const Module& m, size_t index, const Placement& p, const FileAtt
                      {"parameters", cost.parameters},
                      {"multiply_adds", cost.multiply_adds},
                      {"moved_bytes", cost.moved_bytes},
-                     {"runs_on", it != p.steps.end() ? runs_on(it->second)
-                                 : p.problem.empty() ? "folded"
-                                 : p.when_called     ? "when called"
-                                                     : "unknown"}});
+                     {"runs_on", it != p.steps.end() ? runs_on(it->second) : p.unplaced}});
     if (const StatedAttributes* attributes = stated ? stated->find(index, n) : nullptr)
       nodes.back()["file_attributes"] = stated_json(*attributes);
     if (it == p.steps.end()) continue;
@@ -408,7 +403,7 @@ Result<Json> describe_model(const Model& model, const SessionOptions& on, const 
     Placement p;
     const bool entry = entries.count(static_cast<int>(i)) > 0;
     if (entry || has_static_inputs(m.graphs[i])) p = place(env, static_cast<int>(i), m.graphs[i], dimensions);
-    if (!entry && !p.plan) p = {.problem = "planned when called", .when_called = true};
+    if (!entry && !p.plan) p = {.problem = "planned when called", .unplaced = "when called"};
     graphs.push_back(graph_json(m, i, p, stated, counted, weights));
     graphs.back()["inputs"] = (optimised ? m : module_of(model)).graphs[i].inputs;
     nodes += m.graphs[i].nodes.size();

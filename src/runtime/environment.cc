@@ -364,7 +364,7 @@ class NodeRun final : public RunContext {
 
   /// Only plain tensors: what passes through float32 is the reference kernel's business.
   Result<bool> run_fast(const std::vector<ValueType>& in, const std::vector<ValueType>& out) {
-    if ((info_.flags & (kDynamic | kContainer | kControl | kEffect)) || !requantize_.empty()) return false;
+    if (runs_by_reference(info_) || !requantize_.empty()) return false;
     for (const ValueType& t : in)
       if (t.quant || t.kind != ValueType::Kind::kTensor) return false;
     for (size_t i = 0; i < out.size(); ++i)

@@ -158,6 +158,11 @@ inline Status execute_node(Environment& env, const Graph& graph, const Node& nod
   return execute_node(env, graph, node, std::move(in), out, depth, types);
 }
 
+/// True if execute_node() never asks the back-ends for a kernel of the operator.
+inline bool runs_by_reference(const OpInfo& info) {
+  return (info.flags & (kDynamic | kContainer | kControl | kEffect)) != 0;
+}
+
 /// True if the node has outputs, none of them has elements (`empty(i)`), and it does nothing else. A kernel then does
 /// not run: around an extent of 0 others may be of any size.
 bool nothing_to_compute(const Node& node, const std::function<bool(size_t)>& empty);
