@@ -13,6 +13,7 @@
 #include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tests/support/backends.h"
+#include "tests/support/module.h"
 
 namespace smelt {
 namespace {
@@ -25,9 +26,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, InferredTypesTest, ::testing::ValuesIn(test::
 /// Ones in the shape of p, the positions where x is not 0: the operands of Expand keep their types from run to run, and
 /// the contents of one of them change.
 TEST_P(InferredTypesTest, ShapesThatOnlyContentsChange) {
-  auto module = std::make_shared<Module>();
-  module->graphs.emplace_back();
-  module->methods.push_back({"main", 0});
+  const auto module = test::module_of_one_graph();
   Builder b(*module, 0);
   const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{1, 4}));
   const ValueId p = b.op(Op::kNonZero, make_attrs<NonZeroAttrs>(), {x}).value();
@@ -35,7 +34,7 @@ TEST_P(InferredTypesTest, ShapesThatOnlyContentsChange) {
   b.graph().outputs = {b.op(Op::kExpand, make_attrs<NoAttrs>(), {b.i64({1}), shape}).value()};
   SessionOptions options;
   options.backend = GetParam();
-  auto session = Session::create(ModelAccess::make(std::move(module)), options);
+  auto session = Session::create(ModelAccess::make(module), options);
   ASSERT_TRUE(session.ok());
   for (int64_t positive : {3, 3, 0, 4, 2}) {
     Tensor in(DType::kF32, Shape{1, 4});

@@ -9,6 +9,7 @@
 #include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tests/support/backends.h"
+#include "tests/support/module.h"
 
 namespace smelt {
 namespace {
@@ -387,14 +388,12 @@ TEST(Session, ProfileCountsEveryStep) {
 
 /// m = -p, p = positions where x is not 0.
 TEST(Session, ProfileNamesKernelsThatTheRunChose) {
-  auto module = std::make_shared<Module>();
-  module->graphs.emplace_back();
-  module->methods.push_back({"main", 0});
+  const auto module = test::module_of_one_graph();
   Builder b(*module, 0);
   const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{1, 4}));
   const ValueId p = b.op(Op::kNonZero, make_attrs<NonZeroAttrs>(), {x}).value();
   b.graph().outputs = {b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kNeg), {p}).value()};
-  auto session = Session::create(ModelAccess::make(std::move(module)), {.profile = true});
+  auto session = Session::create(ModelAccess::make(module), {.profile = true});
   ASSERT_TRUE(session.ok());
   ASSERT_TRUE(session->run(rows(1)).ok());
   for (const ProfileEntry& e : session->profile())
