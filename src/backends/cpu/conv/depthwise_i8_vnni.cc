@@ -203,7 +203,7 @@ class DepthwiseVnni final : public Kernel, public RowStage {
   }
 
   RowStage* row_stage() override { return g_.channels_last && g_.planar() ? this : nullptr; }
-  /// The lines of a thread hold what windows of the band saw, which are all rows but where windows leave rows out.
+  /// A thread's lines keep the rows that windows of a band saw: all that later ones want, unless windows are dilated.
   Reads reads() const override { return g_.dilation[1] == 1 ? Reads::kBand : Reads::kRing; }
   const ConvShape& shape() const override { return g_; }
   int64_t element_bytes() const override { return 1; }
