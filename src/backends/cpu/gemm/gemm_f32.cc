@@ -16,6 +16,7 @@
 #include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/turn-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
+#include "backends/cpu/gemm/gemm_row-inl.h"
 #include "backends/cpu/gemm/gemm_tile-inl.h"
 #include "backends/cpu/gemm/half_tile-inl.h"
 
@@ -95,6 +96,9 @@ GemmF32 make_gemm(bool one_order) {
   g.lanes = HWY_MAX_BYTES / 4;
   g.depth = chunk_depth(g.nr());
   fill_tiles<Words, kRows>(g, one_order);
+#if HWY_MAX_BYTES >= 64
+  if (!one_order) g.row_panels = &gemm_row<GemmF32::kRowPanels, accumulators(2), Words>;
+#endif
   return g;
 }
 
@@ -275,7 +279,14 @@ struct Split {
                                             const float* row_bias, float lo, float hi) {
   TileState state;
   const bool far = strip.rows > 1 || (k * (last - first) >= kLarge && streams_by_prefetch());
-  for (int64_t p = first; p < last; ++p) {
+  int64_t p = first;
+  if (strip.rows == 1 && g.row_panels && runs.count == 1 && !runs.b_rows)
+    for (const int64_t whole = std::min(last, n / g.nr()); p + GemmF32::kRowPanels <= whole; p += GemmF32::kRowPanels) {
+      const float* const panel = packed + g.panel_offset(k, p);
+      const GemmChunk chunk{runs, panel + g.nr(), panel, 0, 0, 0, lo, hi, far ? kMostBytes : 0, nullptr};
+      g.row_panels(chunk, strip.a + runs.at[0], strip.c + p * g.nr(), row_bias, g.panel_offset(k, 1));
+    }
+  for (; p < last; ++p) {
     const int64_t w = g.width(n, p), column = p * g.nr();
     const float* const panel = packed + g.panel_offset(k, p);
     const float* const next = p + 1 < last ? panel + (k + 1) * w : nullptr;

@@ -80,6 +80,11 @@ struct GemmF32 {
   Tile half_used[2][32] = {};
   /// [panel is wide][rows - 1]: the same of as many rows of two strips at once. Null: there are none.
   Tile pairs[2][16] = {};
+  /// One row of a times kRowPanels wide panels that are used to their last column, `panel_step` floats from each other;
+  /// results equal to those of tiles[1][0]. Null: there is none.
+  void (*row_panels)(const GemmChunk& chunk, const float* a, float* c, const float* row_bias,
+                     ptrdiff_t panel_step) = nullptr;
+  static constexpr int kRowPanels = 3;
   int64_t word = 1;                  ///< elements of K that a word holds
   int64_t depth = 384;               ///< rows of a panel that stay in a near cache
   int64_t block_floats = 96 * 1024;  ///< words of rows of a that stay in the level-2 cache

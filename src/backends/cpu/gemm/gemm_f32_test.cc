@@ -75,6 +75,34 @@ TEST(GemmF32, FewerColumnsGiveTheSameBits) {
   }
 }
 
+/// Panels give the same bits in whatever ranges a product takes them: tasks share them out.
+TEST(GemmF32, RangesOfPanelsGiveTheSameBits) {
+  for (const Isa isa : tested_isas()) {
+    const GemmF32& gemm = gemm_f32(isa);
+    const int64_t n = 8 * gemm.nr() + 3, panels = gemm.panels(n);
+    for (const int64_t m : {int64_t{1}, int64_t{2}, gemm.mr + 1})
+      for (const int64_t k : {1, 30, 511})
+        for (const bool by_row : {false, true}) {
+          SCOPED_TRACE(Cat(to_string(isa), ": ", m, " x ", n, " x ", k));
+          const Tensor a = random_tensor(DType::kF32, {m, k}, -1, 1, 1),
+                       b = random_tensor(DType::kF32, {k, n}, -1, 1, 2),
+                       bias = random_tensor(DType::kF32, {n}, -1, 1, 3);
+          AlignedBuffer packed(static_cast<size_t>(gemm.packed_size(k, n)) * sizeof(float));
+          gemm.pack(b.data<float>(), n, 1, k, n, bias.data<float>(), packed.data<float>());
+          const auto product = [&](int64_t together) {
+            std::vector<float> c(static_cast<size_t>(m * n));
+            for (int64_t p = 0; p < panels; p += together)
+              gemm.run(m, n, k, a.data<float>(), k, packed.data<float>(), p, std::min(p + together, panels), c.data(),
+                       n, by_row ? a.data<float>() : nullptr, -0.9f, 2);
+            return c;
+          };
+          const std::vector<float> single = product(1);
+          for (const int64_t together : {int64_t{2}, int64_t{3}, int64_t{4}, int64_t{7}, panels})
+            EXPECT_EQ(product(together), single) << together;
+        }
+  }
+}
+
 /// Blocks of a constant at any address are packed as the whole matrix is.
 TEST(GemmF32, PacksConstantsInBlocks) {
   struct Strides {
