@@ -107,7 +107,7 @@ TEST(GemmI8, EveryHeightOfTiles) {
 // Single rows, by several panels at once and what is left of them.
 TEST(GemmI8, SingleRows) {
   for (const int64_t n : {128, 160, 300, 400})
-    for (const int64_t k : {1, 61, 64, 132})
+    for (const int64_t k : {1, 61, 64, 132, 520})
       for (const bool a_signed : {false, true}) {
         const Product product(1, n, k, a_signed, a_signed ? -3 : 129);
         for (const Isa isa : test::tested_isas())

@@ -80,46 +80,69 @@ void low_vnni_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const 
     }
 }
 
-void vnni_row_tile(const GemmI8& g, const void* row, bool is_signed, const void* panels, ptrdiff_t count,
-                   ptrdiff_t steps, int32_t* __restrict result) {
-  // Beyond the level-2 cache some hardware does not bring panels as fast as memory allows.
-  constexpr ptrdiff_t kLarge = 128 * 1024, kAhead = 2048;
-  constexpr int kSets = kChains / 2;
-  const __m512i flip = _mm512_set1_epi32(is_signed ? static_cast<int>(0x80808080u) : 0);
-  const bool far = count * steps * 128 >= kLarge && streams_by_prefetch();
-  const auto* b = static_cast<const char*>(panels);
-  for (; count > 0; --count, result += 32) {
-    const auto* a = static_cast<const char*>(row);
-    __m512i acc[kSets][2];
+/// kPanels panels, `panel_bytes` from each other: each is a place of memory that the processor reads ahead by itself, and
+/// what it brings of several adds up. far: the panels lie beyond the level-2 cache.
+template <int kPanels>
+void row_of_panels(const GemmI8& g, const void* row, __m512i flip, const char* b, ptrdiff_t panel_bytes,
+                   ptrdiff_t steps, bool far, int32_t* __restrict result) {
+  constexpr int kSets = kChains / (kPanels * 2);
+  constexpr ptrdiff_t kAhead = 2048;
+  const auto* a = static_cast<const char*>(row);
+  __m512i acc[kSets][kPanels][2];
 #pragma GCC unroll 4
-    for (int s = 0; s < kSets; ++s)
+  for (int s = 0; s < kSets; ++s)
+#pragma GCC unroll 4
+    for (int p = 0; p < kPanels; ++p)
 #pragma GCC unroll 2
-      for (int j = 0; j < 2; ++j) acc[s][j] = s == 0 ? _mm512_load_si512(b + j * 64) : _mm512_setzero_si512();
-    b += g.addend_rows * 2 * 64;
-    const auto step = [&](int s) {
-      int group;
-      __builtin_memcpy(&group, a, 4);
-      const __m512i av = _mm512_xor_si512(_mm512_set1_epi32(group), flip);
+      for (int j = 0; j < 2; ++j)
+        acc[s][p][j] = s == 0 ? _mm512_load_si512(b + p * panel_bytes + j * 64) : _mm512_setzero_si512();
+  b += g.addend_rows * 2 * 64;
+  const auto step = [&](int s) {
+    int group;
+    __builtin_memcpy(&group, a, 4);
+    const __m512i av = _mm512_xor_si512(_mm512_set1_epi32(group), flip);
+#pragma GCC unroll 4
+    for (int p = 0; p < kPanels; ++p)
 #pragma GCC unroll 2
-      for (int j = 0; j < 2; ++j, b += 64) acc[s][j] = _mm512_dpbusd_epi32(acc[s][j], av, _mm512_load_si512(b));
-      a += 4;
-    };
-    ptrdiff_t i = 0;
-    for (; i + kSets <= steps; i += kSets) {
-      if (far)
+      for (int j = 0; j < 2; ++j)
+        acc[s][p][j] = _mm512_dpbusd_epi32(acc[s][p][j], av, _mm512_load_si512(b + p * panel_bytes + j * 64));
+    a += 4;
+    b += 2 * 64;
+  };
+  ptrdiff_t i = 0;
+  for (; i + kSets <= steps; i += kSets) {
+    if (far)
+#pragma GCC unroll 4
+      for (int p = 0; p < kPanels; ++p)
 #pragma GCC unroll 8
-        for (int line = 0; line < kSets * 2; ++line) _mm_prefetch(b + kAhead + line * 64, _MM_HINT_T0);
+        for (int line = 0; line < kSets * 2; ++line) _mm_prefetch(b + p * panel_bytes + kAhead + line * 64, _MM_HINT_T0);
 #pragma GCC unroll 4
-      for (int s = 0; s < kSets; ++s) step(s);
-    }
-    for (; i < steps; ++i) step(0);
+    for (int s = 0; s < kSets; ++s) step(s);
+  }
+  for (; i < steps; ++i) step(0);
+#pragma GCC unroll 4
+  for (int p = 0; p < kPanels; ++p)
 #pragma GCC unroll 2
     for (int j = 0; j < 2; ++j) {
 #pragma GCC unroll 4
-      for (int s = 1; s < kSets; ++s) acc[0][j] = _mm512_add_epi32(acc[0][j], acc[s][j]);
-      _mm512_store_si512(result + j * 16, acc[0][j]);
+      for (int s = 1; s < kSets; ++s) acc[0][p][j] = _mm512_add_epi32(acc[0][p][j], acc[s][p][j]);
+      _mm512_store_si512(result + (p * 2 + j) * 16, acc[0][p][j]);
     }
-  }
+}
+
+void vnni_row_tile(const GemmI8& g, const void* row, bool is_signed, const void* panels, ptrdiff_t count,
+                   ptrdiff_t steps, int32_t* __restrict result) {
+  // Beyond the level-2 cache some hardware does not bring panels as fast as memory allows.
+  constexpr ptrdiff_t kLarge = 128 * 1024;
+  constexpr int kTogether = kChains / 2;
+  const bool far = count * steps * 128 >= kLarge && streams_by_prefetch();
+  const __m512i flip = _mm512_set1_epi32(is_signed ? static_cast<int>(0x80808080u) : 0);
+  const ptrdiff_t panel_bytes = (g.addend_rows + steps) * 2 * 64;
+  const auto* b = static_cast<const char*>(panels);
+  for (; count >= kTogether; count -= kTogether, b += kTogether * panel_bytes, result += kTogether * 32)
+    row_of_panels<kTogether>(g, row, flip, b, panel_bytes, steps, far, result);
+  for (; count > 0; --count, b += panel_bytes, result += 32)
+    row_of_panels<1>(g, row, flip, b, panel_bytes, steps, far, result);
 }
 
 template <class P, int MR, int NV, bool kPrefetches, int kAddendRows = 1>
