@@ -92,7 +92,7 @@ class MatMulW4 final : public Kernel {
     packed_ = spec.packs.get(
         key, [&] { return pack(w, is_signed_integer(spec.inputs[1].dtype) ? 8 : 0); },
         [&] {
-          return spec.contents("matmul_w4", key.matrix.numbers(), {blocks_, gemm_.lanes, has_params()});
+          return spec.contents("matmul_w4", key.matrix.numbers(), {blocks_, gemm_.lanes, has_params(), W4Gemm::kGroup});
         });
     weights_ = packed_->data<char>();
     unpacks_ = mode == Rows::kReal && s.m > gemm_.real_rows;
@@ -121,7 +121,7 @@ class MatMulW4 final : public Kernel {
       });
       return Ok();
     }
-    const int64_t together = m_ == 1 ? W4Gemm::kOneRowPanels : gemm_.group;
+    const int64_t together = m_ == 1 ? W4Gemm::kOneRowPanels : gemm_.panels;
     const int64_t groups = (panels_ + together - 1) / together, tall = (m_ + tile_rows() - 1) / tile_rows();
     const int64_t parts = threads_ == 1 ? 1 : std::clamp<int64_t>(4 * threads_ / groups, 1, tall);
     ctx.threads().parallel_for(groups * parts, 1, [&](int64_t begin, int64_t end) {
@@ -181,14 +181,12 @@ class MatMulW4 final : public Kernel {
   int64_t depth(int64_t i) const { return std::min(block_, k_ - i * block_); }
   int64_t unpacked_floats() const { return round_up((k_ + 1) * floats_.nr(), 16); }
 
-  int64_t first_of_group(int64_t panel) const { return panel & -gemm_.group; }
+  int64_t first_of_group(int64_t panel) const { return panel & -W4Gemm::kGroup; }
   int64_t panel_offset(int64_t panel) const {
     const int64_t first = first_of_group(panel);
     return first * panel_bytes_ + (panel - first) * gemm_.lanes * 4;
   }
-  int64_t step_bytes(int64_t panel) const {
-    return std::min(gemm_.group, panels_ - first_of_group(panel)) * gemm_.lanes * 4;
-  }
+  int64_t step_bytes() const { return W4Gemm::kGroup * gemm_.lanes * 4; }
   /// Panels; where rows have zero points, for every column what one of one takes off; zero points as the tiles take
   /// them.
   Packed pack(const QuantizedWeights& w, int32_t offset) const {
@@ -207,7 +205,7 @@ class MatMulW4 final : public Kernel {
   void pack_panel(const QuantizedWeights& w, int32_t offset, int64_t panel, uint32_t* codes, char* packed) const {
     static_assert(W4Tile::kStep == 8);
     const int64_t lanes = gemm_.lanes, first = panel * lanes, columns = std::min(lanes, n_ - first);
-    const int64_t stride = column_words(), step = step_bytes(panel);
+    const int64_t stride = column_words(), step = step_bytes();
     uint32_t* const sums = codes + lanes * stride;
     for (int64_t j = 0; j < columns; ++j) {
       w.codes_4bit(first + j, codes + j * stride);
@@ -262,8 +260,8 @@ class MatMulW4 final : public Kernel {
             .steps = block_ / W4Tile::kStep,
             .last_steps = (depth(blocks_ - 1) + W4Tile::kStep - 1) / W4Tile::kStep,
             .panel = weights_ + panel_offset(panel),
-            .step_bytes = step_bytes(panel),
-            .group_bytes = gemm_.group * panel_bytes_,
+            .step_bytes = step_bytes(),
+            .group_bytes = W4Gemm::kGroup * panel_bytes_,
             .zeros = has_zeros_ ? zeros : nullptr};
   }
   /// `count` panels from `panel` on, of rows [from, to).

@@ -7,12 +7,13 @@
 
 namespace smelt {
 
-/// Some rows times the panels of one group of 4-bit weights, or one row times those of two groups.
+/// Some rows times the panels of one group of 4-bit weights, or of two.
 ///
 /// A panel holds as many columns as a vector has lanes. For every block of k: the columns' scales, then for every 8
 /// entries of k one vector, whose 4 bytes a column hold entries 0 to 3 in their low halves and 4 to 7 in their high
-/// ones, counted from 0. The panels of a group are interleaved, vector by vector, so that a tile reads memory from
-/// front to back. Rows of a are padded to 8 entries; what is behind the last one counts for nothing.
+/// ones, counted from 0. The two panels of a group are interleaved, vector by vector. A tile of two groups reads them
+/// side by side: what the processor brings by itself of each adds up, which Xeons need to read all that memory sends.
+/// Rows of a are padded to 8 entries; what is behind the last one counts for nothing.
 struct W4Tile {
   static constexpr int64_t kStep = 8;
   const void* a = nullptr;  ///< int8 or float32
@@ -42,7 +43,8 @@ struct W4Gemm {
   static constexpr int64_t kMostRows = 8, kMostPairs = 2;
   static constexpr int64_t kOneRowPanels = 2 * kMostPairs;  ///< of a tile of one row, in one group or two
   int64_t lanes = 0;
-  int64_t group = 0;                            ///< panels of a group: 2, 4 ...; the last group may have fewer
+  static constexpr int64_t kGroup = 2;          ///< panels of a group
+  int64_t panels = 0;                           ///< of the largest tile of several rows
   int64_t rows = 0;                             ///< of the largest tile of int8 rows
   int64_t real_rows = 0;                        ///< of the largest tile of float32 rows
   Tile tiles[kMostPairs][kMostRows] = {};       ///< [panels / 2 - 1][rows - 1]

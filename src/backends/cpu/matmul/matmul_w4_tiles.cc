@@ -25,16 +25,16 @@ using V8 = hn::Vec<D8>;
 constexpr ptrdiff_t kLanes = HWY_MAX_BYTES / 4;
 
 #if HWY_TARGET == HWY_AVX3
-constexpr int kRows = 5, kRealRows = 4, kGroup = 4;
+constexpr int kRealRows = 4, kPanels = 4;
 #elif HWY_ARCH_ARM_A64
-constexpr int kRows = 4, kRealRows = 4, kGroup = 2;
+constexpr int kRealRows = 4, kPanels = 2;
 #else
-constexpr int kRows = 2, kRealRows = 2, kGroup = 2;
+constexpr int kRealRows = 2, kPanels = 2;
 #endif
 
 /// Offset of panel j of a tile in bytes.
 HWY_INLINE ptrdiff_t panel_at(const W4Tile& t, int64_t j) {
-  return j / kGroup * t.group_bytes + j % kGroup * kLanes * 4;
+  return j / W4Gemm::kGroup * t.group_bytes + j % W4Gemm::kGroup * kLanes * 4;
 }
 
 /// Fetches what a tile of one row reads this far behind `at`: such a tile waits for memory, and the processor itself
@@ -54,11 +54,12 @@ HWY_INLINE V8 spread(const int8_t* from) {
 
 // Accumulators of products of int8 entries of a with weights of at most 15, or with any bytes (kTakesBytes), four at a
 // time: partial ones, with workspace for kMost products each, that gather() brings to 32 bits. Values in arrays, which
-// the compiler keeps in registers.
+// the compiler keeps in registers. kRows: of the largest tile.
 
 #if HWY_TARGET == HWY_AVX3 || (HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64)
 /// Dot products are not in these targets' attributes, but in the processors of the levels kVnni and kDot.
 struct DirectSums {
+  static constexpr int kRows = HWY_ARCH_X86 ? 5 : 4;
   static constexpr int kMost = 1 << 20;
   static constexpr bool kTakesBytes = HWY_ARCH_X86;
   using Partial = VI;
@@ -79,6 +80,7 @@ struct DirectSums {
 #if HWY_ARCH_X86
 /// Pairs in 16 bits: 2 * 15 * 128 each.
 struct BlockSums {
+  static constexpr int kRows = HWY_TARGET == HWY_AVX3 ? 3 : 2;
   static constexpr int kMost = 8;
   static constexpr bool kTakesBytes = false;
   using Partial = hn::Vec<hn::ScalableTag<int16_t>>;
@@ -110,6 +112,7 @@ struct BlockSums {
 #elif HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64
 /// Products in 16 bits: 15 * 128 each.
 struct BlockSums {
+  static constexpr int kRows = 4;
   static constexpr int kMost = 16;
   static constexpr bool kTakesBytes = false;
   struct Partial {
@@ -128,6 +131,7 @@ struct BlockSums {
 #else
 /// Any processor: byte by byte of the groups.
 struct BlockSums {
+  static constexpr int kRows = 2;
   static constexpr int kMost = 1 << 20;
   static constexpr bool kTakesBytes = false;
   using Partial = VI;
@@ -370,11 +374,11 @@ void fill_real_tiles(W4Gemm& g) {
   g.real_tiles[NV / 2 - 1][MR - 1] = real_tile<MR, NV>;
   if constexpr (MR > 1) fill_real_tiles<MR - 1, NV>(g);
 }
-/// Tiles of NV panels and fewer. More than a group: of one row alone.
+/// Tiles of NV panels and fewer. More than kPanels: of one row alone.
 template <class Accumulators, int NV>
 void fill_widths(W4Gemm& g) {
-  fill_tiles<Accumulators, NV <= kGroup ? kRows : 1, NV>(g);
-  fill_real_tiles<NV <= kGroup ? kRealRows : 1, NV>(g);
+  fill_tiles<Accumulators, NV <= kPanels ? Accumulators::kRows : 1, NV>(g);
+  fill_real_tiles<NV <= kPanels ? kRealRows : 1, NV>(g);
   if constexpr (NV > 2) fill_widths<Accumulators, NV - 2>(g);
 }
 
@@ -382,8 +386,8 @@ template <class Accumulators>
 W4Gemm make_gemm() {
   W4Gemm g;
   g.lanes = kLanes;
-  g.group = kGroup;
-  g.rows = kRows;
+  g.panels = kPanels;
+  g.rows = Accumulators::kRows;
   g.real_rows = kRealRows;
   fill_widths<Accumulators, W4Gemm::kOneRowPanels>(g);
   g.store = store_rows;
