@@ -18,36 +18,52 @@ HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// x times the column w. k: a multiple of 8. Columns are one stream of memory, which the processor fetches ahead.
-HWY_INLINE float dot_column(const float* x, const hwy::float16_t* w, int64_t k) {
+/// y[c * apart] = x times column c * apart of w for c < kColumns. k: a multiple of 8.
+template <int kColumns>
+HWY_INLINE void dot_columns(const float* x, const hwy::float16_t* w, int64_t k, int64_t apart, float* y) {
   constexpr int kSums = 4;
   const hn::ScalableTag<float> d;
   const hn::Rebind<hwy::float16_t, decltype(d)> half;
   const hn::CappedTag<float, 8> d8;
   const hn::Rebind<hwy::float16_t, decltype(d8)> half8;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d)), few = static_cast<int64_t>(hn::Lanes(d8));
-  hn::Vec<decltype(d)> sums[kSums];
-  for (auto& s : sums) s = hn::Zero(d);
+  hn::Vec<decltype(d)> sums[kSums][kColumns];
+#pragma GCC unroll 4
+  for (int j = 0; j < kSums; ++j)
+#pragma GCC unroll 4
+    for (int c = 0; c < kColumns; ++c) sums[j][c] = hn::Zero(d);
+  const auto step = [&](int j, int64_t at) HWY_ATTR {
+    const auto xv = hn::LoadU(d, x + at);
+#pragma GCC unroll 4
+    for (int c = 0; c < kColumns; ++c)
+      sums[j][c] = hn::MulAdd(xv, hn::PromoteTo(d, hn::LoadU(half, w + c * apart * k + at)), sums[j][c]);
+  };
   int64_t i = 0;
   for (; i + kSums * lanes <= k; i += kSums * lanes) {
 #pragma GCC unroll 4
-    for (int j = 0; j < kSums; ++j) {
-      const int64_t at = i + j * lanes;
-      sums[j] = hn::MulAdd(hn::LoadU(d, x + at), hn::PromoteTo(d, hn::LoadU(half, w + at)), sums[j]);
-    }
+    for (int j = 0; j < kSums; ++j) step(j, i + j * lanes);
   }
-  for (; i + lanes <= k; i += lanes)
-    sums[0] = hn::MulAdd(hn::LoadU(d, x + i), hn::PromoteTo(d, hn::LoadU(half, w + i)), sums[0]);
-  float y = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
-  if (i == k) return y;
-  auto rest = hn::Zero(d8);
-  for (; i < k; i += few) rest = hn::MulAdd(hn::LoadU(d8, x + i), hn::PromoteTo(d8, hn::LoadU(half8, w + i)), rest);
-  return y + hn::GetLane(hn::SumOfLanes(d8, rest));
+  for (; i + lanes <= k; i += lanes) step(0, i);
+#pragma GCC unroll 4
+  for (int c = 0; c < kColumns; ++c) {
+    y[c * apart] = hn::GetLane(
+        hn::SumOfLanes(d, hn::Add(hn::Add(sums[0][c], sums[1][c]), hn::Add(sums[2][c], sums[3][c]))));
+    if (i == k) continue;
+    auto rest = hn::Zero(d8);
+    for (int64_t at = i; at < k; at += few)
+      rest = hn::MulAdd(hn::LoadU(d8, x + at), hn::PromoteTo(d8, hn::LoadU(half8, w + c * apart * k + at)), rest);
+    y[c * apart] += hn::GetLane(hn::SumOfLanes(d8, rest));
+  }
 }
 
 /// y[j] = x times column j of w for j < n. k: a multiple of 8.
 void row_times_f16(const float* x, const hwy::float16_t* w, int64_t k, int64_t n, float* y) {
-  for (int64_t j = 0; j < n; ++j) y[j] = dot_column(x, w + j * k, k);
+  // As many ranges of columns as sums stay in registers: each is a stream of memory, which the processor fetches ahead
+  // by itself, and what it brings of several adds up.
+  constexpr int kRanges = HWY_MAX_BYTES >= 64 ? 4 : HWY_MAX_BYTES >= 32 ? 2 : 1;
+  const int64_t range = n / kRanges;
+  for (int64_t j = 0; j < range; ++j) dot_columns<kRanges>(x, w + j * k, k, range, y + j);
+  for (int64_t j = range * kRanges; kRanges > 1 && j < n; ++j) dot_columns<1>(x, w + j * k, k, 0, y + j);
 }
 
 }  // namespace smelt::HWY_NAMESPACE
