@@ -24,6 +24,20 @@ HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// sum + x * w for numbers that fit in int16.
+template <class D>
+HWY_INLINE hn::Vec<D> add_product(D d, hn::Vec<D> sum, hn::Vec<D> x, hn::Vec<D> w) {
+#if HWY_ARCH_X86
+  // A product of 32 bits takes two instructions, one of pairs of 16 bits takes one: that of the high halves is zero.
+  const hn::Repartition<int16_t, D> pairs;
+  auto none = sum;
+  return hn::ReorderWidenMulAccumulate(d, hn::BitCast(pairs, x), hn::BitCast(pairs, hn::And(w, hn::Set(d, 0xffff))),
+                                       sum, none);
+#else
+  return hn::Add(sum, hn::Mul(x, w));
+#endif
+}
+
 /// Channels [c0, c1), a multiple of the tag's lanes of them, of one row of output pixels. w: [taps][stride].
 template <class T, class D>
 void sum_channels(D d, const ConvShape& g, const T* image, int32_t zero, const int32_t* w, int64_t stride, int64_t oy,
@@ -35,7 +49,6 @@ void sum_channels(D d, const ConvShape& g, const T* image, int32_t zero, const i
   const auto lines = taps_inside(g, 1, oy);
   // Pixels [whole, end) see all columns of the filter.
   const int64_t end = seen(g, 2, columns - 1).second, whole = std::min(seen(g, 2, 0).first, end);
-  const auto zeros = hn::Set(d, zero);
   constexpr int64_t kTogether = hn::MaxLanes(d) > 1 ? 4 : 1;  // pixels that share a filter's numbers
   for (int64_t c = c0; c < c1; c += lanes) {
     // Columns [first, last) of the filter at `count` pixels from ox on.
@@ -44,19 +57,22 @@ void sum_channels(D d, const ConvShape& g, const T* image, int32_t zero, const i
       hn::Vec<D> sums[kCount];
 #pragma GCC unroll 4
       for (int64_t p = 0; p < kCount; ++p) sums[p] = hn::Zero(d);
+      auto of_taps = hn::Zero(d);
       for (int64_t ky = lines.first; ky < lines.second; ++ky) {
         const int64_t ix = ox * g.stride[2] - g.pad[2] + first * g.dilation[2];
         const T* x = image + ((first_line + ky * g.dilation[1]) * g.in[2] + ix) * pixel + c;
         const int32_t* of_tap = w + (ky * columns + first) * stride + c;
         for (int64_t kx = first; kx < last; ++kx, x += g.dilation[2] * pixel, of_tap += stride) {
           const auto tap = hn::LoadU(d, of_tap);
+          of_taps = hn::Add(of_taps, tap);
 #pragma GCC unroll 4
           for (int64_t p = 0; p < kCount; ++p)
-            sums[p] = hn::Add(sums[p], hn::Mul(hn::Sub(hn::PromoteTo(d, hn::LoadU(d8, x + p * next)), zeros), tap));
+            sums[p] = add_product(d, sums[p], hn::PromoteTo(d, hn::LoadU(d8, x + p * next)), tap);
         }
       }
+      const auto less = hn::Mul(hn::Set(d, zero), of_taps);
 #pragma GCC unroll 4
-      for (int64_t p = 0; p < kCount; ++p) hn::StoreU(sums[p], d, y + (ox + p) * pixel + c);
+      for (int64_t p = 0; p < kCount; ++p) hn::StoreU(hn::Sub(sums[p], less), d, y + (ox + p) * pixel + c);
     };
     for (int64_t ox = 0; ox < g.out[2];) {
       if (kTogether > 1 && ox >= whole && ox + kTogether <= end) {
