@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/core/pack_cache.h"
@@ -41,19 +42,23 @@ double multiply_add_f32(int64_t rounds) {
   return hn::GetLane(total) < 0 ? 0 : 2.0 * kChains * static_cast<double>(rounds) * static_cast<double>(hn::Lanes(d));
 }
 
-/// The sum of whole vectors of memory, which is asked for `ahead` floats before it is read where that is not 0.
-float sum_of_memory(const float* x, size_t n, size_t ahead) {
+/// The sum of whole vectors of memory.
+float sum_of_memory(const float* x, size_t n, bench::Reading by) {
   const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  auto a = hn::Zero(d), b = a, c = a, e = a;
-  for (; n >= 4 * lanes; n -= 4 * lanes, x += 4 * lanes) {
-    for (size_t i = 0; ahead > 0 && i < 4 * lanes; i += 16) __builtin_prefetch(x + ahead + i);
-    a = hn::Add(a, hn::Load(d, x));
-    b = hn::Add(b, hn::Load(d, x + lanes));
-    c = hn::Add(c, hn::Load(d, x + 2 * lanes));
-    e = hn::Add(e, hn::Load(d, x + 3 * lanes));
-  }
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
+  constexpr size_t kSums = 4;
+  const size_t lanes = hn::Lanes(d), part = n / by.places / lanes * lanes;
+  hn::Vec<decltype(d)> sums[kSums];
+#pragma GCC unroll 4
+  for (auto& sum : sums) sum = hn::Zero(d);
+  for (size_t i = 0; i + kSums * lanes <= part; i += kSums * lanes)
+    for (size_t p = 0; p < by.places; ++p) {
+      const float* const from = x + p * part + i;
+      for (size_t line = 0; by.ahead > 0 && line < kSums * lanes; line += 16)
+        __builtin_prefetch(from + by.ahead + line);
+#pragma GCC unroll 4
+      for (size_t s = 0; s < kSums; ++s) sums[s] = hn::Add(sums[s], hn::Load(d, from + s * lanes));
+    }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
 }
 
 }  // namespace smelt::HWY_NAMESPACE
@@ -153,10 +158,10 @@ double share_of_bandwidth(size_t blocks, size_t bytes, const std::function<void(
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < kMostTurns && (i < kLeastTurns || seconds_since(begin) < kSeconds); ++i) {
     turn(fastest_work, work);
-    for (const size_t ahead : {0, 2048})
-      turn(fastest_read, [&] {
+    for (const auto& [ahead, places] : {std::pair<size_t, size_t>{0, 1}, {2048, 1}, {0, 4}, {2048, 4}})
+      turn(fastest_read, [&, ahead = ahead, places = places] {
         for (const auto& block : memory)
-          used = SMELT_FOR_LEVEL(best_isa(), sum_of_memory)(block->data<float>(), n, ahead);
+          used = SMELT_FOR_LEVEL(best_isa(), sum_of_memory)(block->data<float>(), n, {ahead, places});
       });
   }
   return fastest_read / fastest_work;

@@ -7,6 +7,12 @@
 
 namespace smelt::bench {
 
+/// How memory is read.
+struct Reading {
+  size_t ahead;   ///< floats by which it is asked for before it is read; 0: it is not
+  size_t places;  ///< parts of memory that are read side by side, 1 or 4
+};
+
 // What one core of this machine reaches in a loop of nothing else: the fastest of some repetitions, measured at the
 // first call.
 
