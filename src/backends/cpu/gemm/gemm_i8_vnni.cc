@@ -80,8 +80,8 @@ void low_vnni_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const 
     }
 }
 
-/// kPanels panels, `panel_bytes` from each other: each is a place of memory that the processor reads ahead by itself, and
-/// what it brings of several adds up. far: the panels lie beyond the level-2 cache.
+/// A row times kPanels panels, `panel_bytes` from each other. The hardware follows each panel on its own, so that
+/// several side by side keep more of memory on its way. far: the panels lie beyond the level-2 cache.
 template <int kPanels>
 void row_of_panels(const GemmI8& g, const void* row, __m512i flip, const char* b, ptrdiff_t panel_bytes,
                    ptrdiff_t steps, bool far, int32_t* __restrict result) {
@@ -115,7 +115,8 @@ void row_of_panels(const GemmI8& g, const void* row, __m512i flip, const char* b
 #pragma GCC unroll 4
       for (int p = 0; p < kPanels; ++p)
 #pragma GCC unroll 8
-        for (int line = 0; line < kSets * 2; ++line) _mm_prefetch(b + p * panel_bytes + kAhead + line * 64, _MM_HINT_T0);
+        for (int line = 0; line < kSets * 2; ++line)
+          _mm_prefetch(b + p * panel_bytes + kAhead + line * 64, _MM_HINT_T0);
 #pragma GCC unroll 4
     for (int s = 0; s < kSets; ++s) step(s);
   }

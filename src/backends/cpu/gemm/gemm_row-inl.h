@@ -17,8 +17,8 @@ HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Whole panels that a row is multiplied with at once, `panel_step` floats from each other. They are read side by side:
-/// what the processor brings by itself of each of them adds up. Sums have the order of gemm_tile<1, 2, kSplit>.
+/// A row times kPanels whole panels, `panel_step` floats from each other. The hardware follows each panel on its own,
+/// so that several side by side keep more of memory on its way. Sums have the order of gemm_tile<1, 2, kSplit>.
 template <int kPanels, int kSplit, class Words>
 void gemm_row(const GemmChunk& chunk, const float* a, float* HWY_RESTRICT c, const float* row_bias,
               ptrdiff_t panel_step) {

@@ -46,8 +46,8 @@ HWY_INLINE void dot_columns(const float* x, const hwy::float16_t* w, int64_t k, 
   for (; i + lanes <= k; i += lanes) step(0, i);
 #pragma GCC unroll 4
   for (int c = 0; c < kColumns; ++c) {
-    y[c * apart] = hn::GetLane(
-        hn::SumOfLanes(d, hn::Add(hn::Add(sums[0][c], sums[1][c]), hn::Add(sums[2][c], sums[3][c]))));
+    y[c * apart] =
+        hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sums[0][c], sums[1][c]), hn::Add(sums[2][c], sums[3][c]))));
     if (i == k) continue;
     auto rest = hn::Zero(d8);
     for (int64_t at = i; at < k; at += few)
@@ -58,8 +58,8 @@ HWY_INLINE void dot_columns(const float* x, const hwy::float16_t* w, int64_t k, 
 
 /// y[j] = x times column j of w for j < n. k: a multiple of 8.
 void row_times_f16(const float* x, const hwy::float16_t* w, int64_t k, int64_t n, float* y) {
-  // As many ranges of columns as sums stay in registers: each is a stream of memory, which the processor fetches ahead
-  // by itself, and what it brings of several adds up.
+  // As many ranges of columns as sums stay in registers. The hardware follows each range on its own, so that several
+  // side by side keep more of memory on its way.
   constexpr int kRanges = HWY_MAX_BYTES >= 64 ? 4 : HWY_MAX_BYTES >= 32 ? 2 : 1;
   const int64_t range = n / kRanges;
   for (int64_t j = 0; j < range; ++j) dot_columns<kRanges>(x, w + j * k, k, range, y + j);

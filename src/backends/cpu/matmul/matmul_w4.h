@@ -12,7 +12,7 @@ namespace smelt {
 /// A panel holds as many columns as a vector has lanes. For every block of k: the columns' scales, then for every 8
 /// entries of k one vector, whose 4 bytes a column hold entries 0 to 3 in their low halves and 4 to 7 in their high
 /// ones, counted from 0. The two panels of a group are interleaved, vector by vector. A tile of two groups reads them
-/// side by side: what the processor brings by itself of each adds up, which Xeons need to read all that memory sends.
+/// side by side: the hardware follows each on its own, so that more of memory is on its way.
 /// Rows of a are padded to 8 entries; what is behind the last one counts for nothing.
 struct W4Tile {
   static constexpr int64_t kStep = 8;
