@@ -32,12 +32,12 @@ bool RecycledMemory::map() {
   return !memory_.empty();
 }
 
-void* RecycledMemory::take(size_t bytes) {
+void* RecycledMemory::take(size_t bytes, Contents contents) {
   if (bytes > bytes_) return nullptr;
   bytes = round_up(std::max<size_t>(bytes, 1), size_t{64});
   if (bytes <= lent_.size() - lent_used_) {
     std::byte* const p = lent_.data() + std::exchange(lent_used_, lent_used_ + bytes);
-    std::memset(p, 0, bytes);
+    if (contents == Contents::kZeros) std::memset(p, 0, bytes);
     return p;
   }
   if (bytes > bytes_ - used_ || (memory_.empty() && !map())) return nullptr;
@@ -48,7 +48,7 @@ void* RecycledMemory::take(size_t bytes) {
     filled_ += kHugePage;
   }
   std::byte* const touched = memory_.data() + touched_;
-  if (touched > p) std::memset(p, 0, std::min(bytes, static_cast<size_t>(touched - p)));
+  if (contents == Contents::kZeros && touched > p) std::memset(p, 0, std::min(bytes, static_cast<size_t>(touched - p)));
   touched_ = std::max(touched_, used_);
   return p;
 }

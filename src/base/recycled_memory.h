@@ -16,8 +16,9 @@ class RecycledMemory {
   RecycledMemory(const RecycledMemory&) = delete;
   RecycledMemory& operator=(const RecycledMemory&) = delete;
 
-  /// Zero-filled memory, aligned to 64 bytes, until the next reset(). nullptr where not so much is left.
-  void* take(size_t bytes);
+  enum class Contents : unsigned char { kZeros, kAny };
+  /// Memory aligned to 64 bytes, until the next reset(). nullptr where not so much is left.
+  void* take(size_t bytes, Contents contents = Contents::kZeros);
   void reset() { used_ = lent_used_ = 0; }
   /// take() hands out `memory` first, of any contents and aligned to 64 bytes, until the next lend(). Precondition:
   /// nothing is taken since the last reset().

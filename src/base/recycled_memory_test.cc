@@ -34,6 +34,18 @@ TEST(RecycledMemory, WhatIsTakenIsZeroAlignedAndApart) {
   }
 }
 
+/// Who overwrites all of it need not wait for zeros; who comes next still gets them.
+TEST(RecycledMemory, AnyContentsAreLeftAsTheyAre) {
+  RecycledMemory memory(kBytes);
+  constexpr size_t kSize = 1 << 20;
+  std::fill_n(static_cast<std::byte*>(memory.take(kSize)), kSize, std::byte{7});
+  memory.reset();
+  auto* p = static_cast<std::byte*>(memory.take(kSize, RecycledMemory::Contents::kAny));
+  EXPECT_EQ(std::count(p, p + kSize, std::byte{7}), static_cast<ptrdiff_t>(kSize));
+  memory.reset();
+  EXPECT_TRUE(is_zero(static_cast<std::byte*>(memory.take(kSize)), kSize));
+}
+
 TEST(RecycledMemory, ResetGivesTheSameMemoryAgain) {
   RecycledMemory memory(kBytes);
   void* const first = memory.take(kBytes);

@@ -21,7 +21,8 @@ struct PackedFilterKey {
 Packed pack(const ConvShape& g, const GemmF32& gemm, const Tensor& filter, const float* bias) {
   const int64_t step = gemm.words(g.c_in) * gemm.word, k = g.taps() * step, rows = k / gemm.word;
   const int64_t group_words = gemm.packed_size(rows, g.c_out);
-  auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group_words * g.groups) * sizeof(float));
+  auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group_words * g.groups) * sizeof(float),
+                                                AlignedBuffer::Contents::kAny);  // panels fill it
   each_panel_of_filters(g, gemm, filter, [&](const FilterPanel& panel) {
     const int64_t first = panel.group * g.c_out + panel.column;
     gemm.pack(panel.filters, 1, k, k, panel.used, bias ? bias + first : nullptr,

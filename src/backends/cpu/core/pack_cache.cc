@@ -5,16 +5,18 @@
 #include <new>
 
 #include "base/large_memory.h"
-#include "base/recycled_memory.h"
 #include "base/selection.h"
 
 namespace smelt {
 
-AlignedBuffer::AlignedBuffer(size_t bytes) : bytes_(bytes) {
+AlignedBuffer::AlignedBuffer(size_t bytes, Contents contents) : bytes_(bytes) {
   if (RecycledMemory* const memory = RecycledMemory::current(); memory && is_worth_sharing_pages(bytes)) {
-    data_ = memory->take(with_slack(bytes));
+    data_ = memory->take(with_slack(bytes), contents);
     recycled_ = data_ != nullptr;
-    if (recycled_) return;
+    if (recycled_) {
+      std::memset(static_cast<std::byte*>(data_) + bytes, 0, with_slack(bytes) - bytes);
+      return;
+    }
   }
   const bool shares_pages = is_worth_sharing_pages(bytes);
   data_ = shares_pages ? map_block(with_slack(bytes)) : allocate_large(with_slack(bytes));

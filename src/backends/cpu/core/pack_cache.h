@@ -9,15 +9,18 @@
 
 #include "backends/cpu/core/pack_store.h"
 #include "base/mapped_file.h"
+#include "base/recycled_memory.h"
 #include "tensor/pages.h"
 
 namespace smelt {
 
-/// Memory aligned to 64 bytes, zero-filled at first, which is taken from RecycledMemory::current() where there is one;
-/// or a part of a mapped file, which is never written.
+/// Memory aligned to 64 bytes, which is taken from RecycledMemory::current() where there is one; or a part of a mapped
+/// file, which is never written.
 class AlignedBuffer {
  public:
-  explicit AlignedBuffer(size_t bytes);
+  using Contents = RecycledMemory::Contents;
+  /// `contents`: of the bytes; those behind them that kernels may read are zero.
+  explicit AlignedBuffer(size_t bytes, Contents contents = Contents::kZeros);
   /// `data`: with_slack(bytes) of the file, aligned to 64.
   AlignedBuffer(std::shared_ptr<const MappedFile> file, const std::byte* data, size_t bytes);
   ~AlignedBuffer();
