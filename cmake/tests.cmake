@@ -67,7 +67,7 @@ if(NOT SMELT_SANITIZE)
     add_test(NAME ${test}
       COMMAND ${PROJECT_SOURCE_DIR}/tests/older_processor_test.sh $<TARGET_FILE:smelt_tests> ${CMAKE_MATCH_1} ${PROJECT_SOURCE_DIR})
     # COST: the longest begin first, so that none runs alone at the end.
-    set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1200 COST 200
+    set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 2400 COST 200
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${CMAKE_MATCH_3};GTEST_SHARD_INDEX=${CMAKE_MATCH_2}")
   endforeach()
 endif()
