@@ -60,8 +60,7 @@ TEST(GemmF32, FewerColumnsGiveTheSameBits) {
       EXPECT_EQ(c.back(), 7.0f);
       return c;
     };
-    // Tiles of each height, then several tiles.
-    for (int64_t m = 1; m <= 3 * gemm.mr; m += m <= gemm.mr ? 1 : gemm.mr - 1)
+    for (int64_t m = 1; m <= 3 * gemm.mr; ++m)
       for (int64_t n = 1; n < whole; n = n + 1 == gemm.lanes ? gemm.nr() + 1 : n + 1)  // a narrow panel, or two panels
         for (const float* const row_bias : {static_cast<const float*>(nullptr), a.data<float>()}) {
           const std::vector<float> all = product(m, n < gemm.lanes ? gemm.lanes : whole, row_bias),
